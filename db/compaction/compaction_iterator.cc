@@ -350,8 +350,7 @@ void CompactionIterator::FindNext() {
         entry.sequence = 0;
         SetEntry(entry, value());
       }
-    } else if (entry.type != ValueType::kMerge &&
-               !OlderTablesMayHave(entry.user_key)) {
+    } else if (IsDeletion(entry.type) && !OlderTablesMayHave(entry.user_key)) {
       if (oldest_stripe) {
         if (!is_removed) ++drops_.obsolete;
         continue;

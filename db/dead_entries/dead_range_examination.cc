@@ -35,9 +35,7 @@ uint64_t CountDead(const InternalKeyComparator& comparator,
     const bool older = has_last && comparator.CompareUser(user_key, last) == 0;
     const bool hidden = older && hides_older;
     const ValueType type = ExtractValueType(it->key());
-    if (hidden || (type != ValueType::kValue && type != ValueType::kMerge)) {
-      ++dead;
-    }
+    if (hidden || IsDeletion(type)) ++dead;
     hides_older = hidden || type != ValueType::kMerge;
     if (older) continue;
     last.assign(user_key.data(), user_key.size());

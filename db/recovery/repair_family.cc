@@ -23,8 +23,7 @@ constexpr int kMaxOpenFiles = 16;
 
 // Returns true if a key's newest version is visible to readers.
 bool IsLive(const Slice& key, const RangeTombstoneSet* tombstones) {
-  const ValueType type = ExtractValueType(key);
-  if (type != ValueType::kValue && type != ValueType::kMerge) return false;
+  if (IsDeletion(ExtractValueType(key))) return false;
   return tombstones == nullptr ||
          tombstones->MaxCovering(ExtractUserKey(key), kMaxSequenceNumber) <=
              ExtractSequence(key);

@@ -77,23 +77,28 @@ class VARVE_EXPORT AssociativeMergeOperator : public MergeOperator {
                     std::string* new_value) const final;
 };
 
-// Operators that RocksDB also has, with its names, so that its programs can
-// read the databases.
+// Built-in operators. All but BytesOR are RocksDB's too, under the same names,
+// so that its programs can read the databases.
 
 // Adds unsigned numbers of 64 bits, stored as 8 bytes, lowest first. Sums wrap
 // around. A value or operand of another size counts as 0. "UInt64AddOperator".
 VARVE_EXPORT std::shared_ptr<MergeOperator> NewUInt64AddOperator();
-// Joins operands, with the delimiter between them. "StringAppendOperator".
+// Joins operands, with the delimiter between them. A key without a value begins
+// without a delimiter. "StringAppendOperator".
 VARVE_EXPORT std::shared_ptr<MergeOperator> NewStringAppendOperator(
     const std::string& delimiter = ",");
-// Keeps the largest operand in the order of bytes. "MaxOperator".
+// Keeps the largest of the value and the operands, in the order of bytes.
+// "MaxOperator".
 VARVE_EXPORT std::shared_ptr<MergeOperator> NewMaxOperator();
 // Ors bytes at the same place; the longer operand's last bytes stay.
 // "BytesOR".
 VARVE_EXPORT std::shared_ptr<MergeOperator> NewBytesOrOperator();
+// As BytesOR, with an exclusive or. "BytesXOR".
+VARVE_EXPORT std::shared_ptr<MergeOperator> NewBytesXorOperator();
 
-// Returns a built-in operator by its name above, or by RocksDB's short names
-// "uint64add", "max", "stringappend" and "bytesor". Returns null for others.
+// Returns a built-in operator by its name above, or by a short name:
+// "uint64add", "stringappend", "max", "bytesor" or "bytesxor". StringAppend
+// gets the delimiter ",". Returns null for others.
 VARVE_EXPORT std::shared_ptr<MergeOperator> FindMergeOperator(
     const std::string& name);
 

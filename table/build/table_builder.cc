@@ -213,8 +213,7 @@ void TableBuilder::Rep::Count(const Slice& internal_key, const Slice& value,
   properties.raw_key_size += internal_key.size();
   properties.raw_value_size += value.size();
   const ValueType type = ExtractValueType(internal_key);
-  const bool deletes =
-      type == ValueType::kDeletion || type == ValueType::kSingleDeletion;
+  const bool deletes = IsDeletion(type);
   if (deletes) ++properties.num_deletions;
   if (type == ValueType::kMerge) ++properties.num_merge_operands;
   if (hidden) ++properties.num_hidden_entries;
