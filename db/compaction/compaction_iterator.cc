@@ -34,6 +34,11 @@ void CompactionIterator::Seek(const Slice& user_key) {
 }
 
 void CompactionIterator::Next() {
+  if (next_operand_ < operands_.size()) {
+    TakeOperand();
+    starts_user_key_ = false;
+    return;
+  }
   MoveOn();
   FindNext();
 }
@@ -284,12 +289,6 @@ void CompactionIterator::TakeOperand() {
 
 void CompactionIterator::FindNext() {
   valid_ = false;
-  if (next_operand_ < operands_.size()) {
-    TakeOperand();
-    starts_user_key_ = false;
-    valid_ = true;
-    return;
-  }
   for (; input_->Valid(); MoveOn()) {
     if (MustStop()) return;
     ++input_count_;
