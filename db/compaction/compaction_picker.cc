@@ -632,6 +632,7 @@ std::unique_ptr<Compaction> PickManualCompaction(
   c->level = request.level;
   c->output_level = request.output_level;
   c->reason = "asked for";
+  c->is_manual = true;
   c = Picker(context, true).Complete(std::move(c));
   if (c == nullptr) {
     *blocked = true;

@@ -9,6 +9,7 @@
 #include "monitoring/span.h"
 #include "util/base/experiment.h"
 #include "util/bytes/coding.h"
+#include "varve/merge_operator.h"
 
 namespace varve {
 
@@ -53,6 +54,21 @@ std::string NewSessionIdentity() {
   return identity;
 }
 
+JobFilter::Job TableOutputContext::FilterJob(
+    TableFileCreationReason reason, int output_level,
+    const std::atomic<bool>* stop) const {
+  JobFilter::Job job;
+  job.context.column_family_id = family_id;
+  job.context.column_family_name = family_name;
+  job.context.output_level = output_level;
+  job.context.reason = reason;
+  job.comparator = comparator;
+  job.stats = StatisticsImpl::Of(options->statistics.get());
+  job.log = info_log;
+  job.stop = stop;
+  return job;
+}
+
 TableOutput::TableOutput(const TableOutputContext& context, uint64_t number,
                          CompressionType compression,
                          RateLimiter::Priority priority)
@@ -84,6 +100,9 @@ Status TableOutput::Open() {
   options.session_identity = context_.session_identity;
   options.column_family_id = context_.family_id;
   options.column_family_name = context_.family_name;
+  if (context_.options->merge_operator != nullptr) {
+    options.merge_operator_name = context_.options->merge_operator->Name();
+  }
   options.file_number = metadata_.number;
   // A date.
   options.file_creation_time_s = context_.env->NowMicros() / 1000000;

@@ -1,11 +1,13 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
 
 #include "db/compaction/range_tombstone_estimate.h"
+#include "db/filter/job_filter.h"
 #include "db/version/version_edit.h"
 #include "table/block/range_tombstone_set.h"
 #include "table/block/table_options.h"
@@ -39,8 +41,13 @@ struct TableOutputContext {
   std::string family_name = "default";
   // The tables are written under temporary names and renamed later.
   bool temporary_names = false;
+  Logger* info_log = nullptr;  // May be null.
   // Whether the tables must survive a power failure.
   bool sync = true;
+
+  // Returns a description of a job for JobFilter. `stop` may be null.
+  JobFilter::Job FilterJob(TableFileCreationReason reason, int output_level,
+                           const std::atomic<bool>* stop) const;
 };
 
 // A table file being written, with the metadata of what is in it.
