@@ -87,8 +87,8 @@ struct Compaction {
       for (FileMetaData* file : files) file->being_compacted = being_compacted;
     }
   }
-  // Returns the smallest known ancestor time of the inputs, or 0 if none is
-  // known.
+  // Returns the earliest known ancestor time of the inputs, or 0 if none is
+  // known. See TableTimes.
   uint64_t OldestAncestorTime() const;
   // Returns the span of user keys of the inputs. REQUIRES: there are inputs.
   KeySpan KeyRange() const;

@@ -15,9 +15,7 @@ namespace varve {
 
 namespace {
 
-// Custom fields of a new file that RocksDB writes too.
-constexpr uint32_t kOldestAncestorTimeField = 5;
-constexpr uint32_t kFileCreationTimeField = 6;
+// A custom field of a new file that RocksDB writes too.
 constexpr uint32_t kRangeDeletionSizeField = 14;
 
 // Written at once before the rate limiter is asked.
@@ -31,19 +29,6 @@ void PutNumberField(std::string* out, uint32_t field, uint64_t number) {
 }
 
 }  // namespace
-
-uint64_t OldestAncestorTime(const FileMetaData& file) {
-  Slice rest(file.other_fields);
-  uint32_t field;
-  Slice value;
-  while (GetVarint32(&rest, &field) && GetLengthPrefixedSlice(&rest, &value)) {
-    uint64_t time_s = 0;
-    if (field == kOldestAncestorTimeField) {
-      return GetVarint64(&value, &time_s) ? time_s : 0;
-    }
-  }
-  return 0;
-}
 
 std::string NewSessionIdentity() {
   constexpr char kDigits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
@@ -109,10 +94,7 @@ Status TableOutput::Open() {
   options.creation_time_s = oldest_ancestor_time_s_ != 0
                                 ? oldest_ancestor_time_s_
                                 : options.file_creation_time_s;
-  PutNumberField(&metadata_.other_fields, kOldestAncestorTimeField,
-                 options.creation_time_s);
-  PutNumberField(&metadata_.other_fields, kFileCreationTimeField,
-                 options.file_creation_time_s);
+  metadata_.times = {options.creation_time_s, options.file_creation_time_s};
   file_ = NewInstrumentedFile(std::move(file_), context_.env);
   builder_ = std::make_unique<TableBuilder>(options, file_.get());
   return status;

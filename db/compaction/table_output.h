@@ -25,10 +25,6 @@ namespace varve {
 // blocks of two tables.
 std::string NewSessionIdentity();
 
-// Returns when the oldest table that the file's data came from was written, in
-// seconds since 1970, as in the MANIFEST. Returns 0 if unknown.
-uint64_t OldestAncestorTime(const FileMetaData& file);
-
 // The settings shared by all tables that a column family writes.
 struct TableOutputContext {
   std::string db_path;
