@@ -82,10 +82,16 @@ enum class Ticker : uint32_t {
   kCompactWriteBytes,    // varve.compact.write.bytes
   kCompactionCancelled,  // varve.compaction.cancelled
   // Entries that a compaction or flush dropped: hidden by a newer version,
-  // deletions with nothing left to hide, and hidden by a range deletion.
+  // deletions with nothing left to hide, hidden by a range deletion, and
+  // removed by a compaction filter.
   kCompactionDropNewer,     // varve.compaction.key.drop.new
   kCompactionDropObsolete,  // varve.compaction.key.drop.obsolete
   kCompactionDropRangeDel,  // varve.compaction.key.drop.range_del
+  kCompactionDropUser,      // varve.compaction.key.drop.user
+  // Calls of compaction filters that threw or gave too long a value, and calls
+  // of merge operators that threw or failed.
+  kCompactionFilterErrors,  // varve.compaction.filter.errors
+  kNumberMergeFailures,     // varve.number.merge.failures
   kNoFileOpens,             // varve.no.file.opens: table files opened
   kNoFileErrors,            // varve.no.file.errors
   kFilesDeleted,            // varve.files.deleted.immediately: tables

@@ -29,9 +29,9 @@ BESIDE_HEADERS = "varve/testing/"
 FOLDERS = {
     "util": ["base", "threads", "bytes"],
     "table": ["block", "index", "cache", "reader", "build"],
-    "db": ["options", "memtable", "write", "wal", "version", "snapshot",
-           "compaction", "dead_entries", "folding", "recovery", "parts",
-           "engine"],
+    "db": ["options", "merge", "filter", "memtable", "write", "wal", "version",
+           "snapshot", "compaction", "dead_entries", "folding", "recovery",
+           "parts", "engine"],
 }
 # Headers that C programs include, which have C's old comments only.
 C_HEADERS = [f"include/varve/{name}.h" for name in ("c", "c_families", "c_more",
@@ -42,7 +42,7 @@ MAX_COLUMNS = 80
 MAX_LINES = 700
 MAX_UNITS = 25  # In a folder.
 # The path of a public header belongs to programs, so no folder can split it.
-MAX_PUBLIC_UNITS = 30
+MAX_PUBLIC_UNITS = 32
 # The words by which a comment gives the reason for a memory order.
 ORDER_REASON = re.compile(
     r"pairs with|relaxed|release|acquire|seq_cst", re.IGNORECASE)
