@@ -24,6 +24,10 @@ class Closed final : public DB {
                       const Slice& /*key*/) override {
     return Error();
   }
+  Status Merge(const WriteOptions& /*options*/, const Slice& /*key*/,
+               const Slice& /*operand*/) override {
+    return Error();
+  }
   Status DeleteRange(const WriteOptions& /*options*/, const Slice& /*begin*/,
                      const Slice& /*end*/) override {
     return Error();
@@ -87,6 +91,10 @@ class Closed final : public DB {
                       ColumnFamilyHandle* /*family*/,
                       const Slice& key) override {
     return SingleDelete(options, key);
+  }
+  Status Merge(const WriteOptions& options, ColumnFamilyHandle* /*family*/,
+               const Slice& key, const Slice& operand) override {
+    return Merge(options, key, operand);
   }
   Status DeleteRange(const WriteOptions& options,
                      ColumnFamilyHandle* /*family*/, const Slice& begin,

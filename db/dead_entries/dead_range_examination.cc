@@ -32,7 +32,7 @@ uint64_t CountDead(const InternalKeyComparator& comparator,
       break;
     }
     const bool older = has_last && comparator.CompareUser(user_key, last) == 0;
-    if (older || ExtractValueType(it->key()) != ValueType::kValue) ++dead;
+    if (older || IsDeletion(ExtractValueType(it->key()))) ++dead;
     if (older) continue;
     last.assign(user_key.data(), user_key.size());
     has_last = true;

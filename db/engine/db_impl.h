@@ -76,6 +76,9 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   using DefaultFamilyCalls::SingleDelete;
   Status SingleDelete(const WriteOptions& options, ColumnFamilyHandle* family,
                       const Slice& key) override;
+  using DefaultFamilyCalls::Merge;
+  Status Merge(const WriteOptions& options, ColumnFamilyHandle* family,
+               const Slice& key, const Slice& operand) override;
   using DefaultFamilyCalls::DeleteRange;
   Status DeleteRange(const WriteOptions& options, ColumnFamilyHandle* family,
                      const Slice& begin, const Slice& end) override;
@@ -174,7 +177,8 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
                       const WriteQueue::SingleUpdate* update);
   Status WriteThroughQueue(const WriteOptions& options, WriteBatch* batch,
                            const WriteQueue::SingleUpdate* update = nullptr);
-  Status CheckBatch(const WriteOptions& options, WriteBatch* batch);
+  Status CheckBatch(const WriteOptions& options, WriteBatch* batch,
+                    const WriteQueue::SingleUpdate* update);
   [[gnu::noinline]] Status CheckUpdates(WriteBatch* batch);
   [[gnu::noinline]] Status AwaitBudget(const WriteOptions& options);
   Status DelayWrite(const WriteOptions& options, const TouchedFamilies& touched,
@@ -184,6 +188,8 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
                       bool* wait, uint64_t* pause_us);
   Status CommitGroup(WriteQueue::Writer* leader);
   Status Insert(const WriteQueue::Writer& writer);
+  [[gnu::noinline]] bool BoundsMerges(const WriteQueue::Writer& writer);
+  [[gnu::noinline]] void InsertMerging(const WriteQueue::Group& group);
   void CountInFamilies(const WriteQueue::Writer& writer, size_t* default_bytes);
 
   // ---- Flushes, compactions, errors, and a full device ----

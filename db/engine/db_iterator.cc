@@ -1,10 +1,12 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "db/engine/db_iterator.h"
 
+#include <memory>
 #include <optional>
 #include <string>
 
 #include "db/dead_entries/dead_walks.h"
+#include "db/merge/merge_all.h"
 #include "monitoring/measured_operation.h"
 #include "monitoring/span.h"
 #include "table/block/dead_walk.h"
@@ -51,7 +53,7 @@ class DbIterator final : public Iterator {
       return;
     }
     const SeekScope scope(this);
-    forward_ = true;
+    direction_ = Direction::kForward;
     if (KnowsDeadRanges()) [[unlikely]]
       return SeekFrom(nullptr);
     it_->SeekToFirst();
@@ -60,7 +62,7 @@ class DbIterator final : public Iterator {
 
   void SeekToLast() override {
     const SeekScope scope(this);
-    forward_ = false;
+    direction_ = Direction::kBackward;
     const Slice* from = &kNoKey;
     if (upper_) {
       from = &*upper_;
@@ -80,7 +82,7 @@ class DbIterator final : public Iterator {
 
   void Seek(const Slice& target) override {
     const SeekScope scope(this);
-    forward_ = true;
+    direction_ = Direction::kForward;
     const Slice from =
         lower_ && Compare(target, *lower_) < 0 ? *lower_ : target;
     if (KnowsDeadRanges()) [[unlikely]]
@@ -98,7 +100,7 @@ class DbIterator final : public Iterator {
       return;
     }
     const SeekScope scope(this);
-    forward_ = false;
+    direction_ = Direction::kBackward;
     if (KnowsDeadRanges()) [[unlikely]]
       return SeekFrom(&target);
     // The trailer that sorts after every version of the key.
@@ -110,12 +112,14 @@ class DbIterator final : public Iterator {
 
   void Next() override {
     ++moves_.nexts;
-    if (forward_) {
+    if (direction_ == Direction::kForward) [[likely]] {
       saved_key_.Assign(key_);
       it_->Next();
+    } else if (direction_ == Direction::kPastMerged) {
+      direction_ = Direction::kForward;
     } else {
       // it_ is before the versions of saved_key_, or before the first entry.
-      forward_ = true;
+      direction_ = Direction::kForward;
       reseeked_ = false;
       if (it_->Valid()) {
         it_->Next();
@@ -131,7 +135,11 @@ class DbIterator final : public Iterator {
 
   void Prev() override {
     ++moves_.prevs;
-    if (forward_) {
+    if (direction_ == Direction::kPastMerged) {
+      it_->SeekForPrev(BeforeAllOf(saved_key_.slice()));
+      direction_ = Direction::kBackward;
+      reseeked_ = false;
+    } else if (direction_ == Direction::kForward) {
       // To before all versions of the current key.
       saved_key_.Assign(key_);
       int skips = 0;
@@ -144,7 +152,7 @@ class DbIterator final : public Iterator {
           it_->Prev();
         }
       } while (it_->Valid() && IsSaved(ExtractUserKey(it_->key())));
-      forward_ = false;
+      direction_ = Direction::kBackward;
       reseeked_ = false;
     }
     FindPrevUserEntry(nullptr);
@@ -156,6 +164,7 @@ class DbIterator final : public Iterator {
   int Compare(const Slice& a, const Slice& b) const {
     return parts_.comparator->CompareUser(a, b);
   }
+  bool forward() const { return direction_ != Direction::kBackward; }
   // Inlined, because every Next calls it, and a call costs 15 instructions.
   [[gnu::always_inline]] bool IsSaved(const Slice& user_key) const {
     const Slice saved = saved_key_.slice();
@@ -255,7 +264,7 @@ class DbIterator final : public Iterator {
   bool GoesFarther(const Slice& key) {
     if (reseeked_) {
       const int order = parts_.comparator->Compare(key, reseek_target_.slice());
-      if (forward_ ? order <= 0 : order >= 0) {
+      if (forward() ? order <= 0 : order >= 0) {
         error_ = Status::Corruption("keys are not in order");
         return false;
       }
@@ -289,7 +298,7 @@ class DbIterator final : public Iterator {
     bool has_stop = false;
     Slice stop;
     parts_.dead_walks->ranges().Find(
-        key, parts_.sequence, forward_,
+        key, parts_.sequence, forward(),
         [&](const DeadRange& range, bool is_inside) {
           contains = is_inside;
           has_stop = contains && EndOf(range, &stop);
@@ -301,7 +310,7 @@ class DbIterator final : public Iterator {
       if (!has_stop) {
         valid_ = false;
         at_end_ = true;
-        if (!forward_) Forget();
+        if (!forward()) Forget();
         return;
       }
       stepped_ = true;
@@ -309,11 +318,11 @@ class DbIterator final : public Iterator {
       begin = walk_begin_.slice();
       from = &begin;
     } else if (key != nullptr) {
-      stop = Target(*key, forward_ ? SeekTrailer(parts_.sequence) : 0);
+      stop = Target(*key, forward() ? SeekTrailer(parts_.sequence) : 0);
       begin = ExtractUserKey(stop);  // The copy, as in Seek.
       from = &begin;
     }
-    if (forward_) {
+    if (forward()) {
       if (contains || key != nullptr) {
         it_->Seek(stop);
       } else {
@@ -334,11 +343,11 @@ class DbIterator final : public Iterator {
   // Sets *stop to the target of a seek to the end of the range in the current
   // direction. It is in inner_target_. Returns false if there is no end.
   bool EndOf(const DeadRange& range, Slice* stop) {
-    const std::optional<std::string>& key = forward_ ? range.end : range.begin;
+    const std::optional<std::string>& key = forward() ? range.end : range.begin;
     if (!key) return false;
     // Backward, past a dead key, but to the last version of one that is not in
     // the range.
-    const bool to_last_version = !forward_ && !range.includes_begin;
+    const bool to_last_version = !forward() && !range.includes_begin;
     *stop = InnerTarget(*key,
                         to_last_version ? 0 : SeekTrailer(kMaxSequenceNumber));
     return true;
@@ -398,18 +407,18 @@ class DbIterator final : public Iterator {
     } else if (walk.to_end || !it_->Valid()) {
       if (!it_->status().ok()) return;
     } else {  // At a bound.
-      const std::optional<Slice>& bound = forward_ ? upper_ : lower_;
+      const std::optional<Slice>& bound = forward() ? upper_ : lower_;
       if (!bound) return;
       stop = *bound;
       has_stop = true;
     }
     const Slice start = walk_begin_.slice();
-    range.begin = forward_ ? start : stop;
-    range.has_begin = forward_ ? walk.has_begin : has_stop;
+    range.begin = forward() ? start : stop;
+    range.has_begin = forward() ? walk.has_begin : has_stop;
     // Backward, the bound is dead, and the entry found is not.
-    range.includes_begin = forward_ || !valid_;
-    range.end = forward_ ? stop : start;
-    range.has_end = forward_ ? has_stop : walk.has_begin;
+    range.includes_begin = forward() || !valid_;
+    range.end = forward() ? stop : start;
+    range.has_end = forward() ? has_stop : walk.has_begin;
     if (range.has_begin && range.has_end &&
         Compare(range.begin, range.end) >= 0) {
       return;
@@ -429,7 +438,7 @@ class DbIterator final : public Iterator {
     if (parts_.dead_walks != nullptr) {
       const Slice key = saved_key_.slice();
       parts_.dead_walks->ranges().Find(
-          &key, parts_.sequence, forward_,
+          &key, parts_.sequence, forward(),
           [&](const DeadRange& range, bool is_inside) {
             contains = is_inside;
             if (contains) {
@@ -437,7 +446,7 @@ class DbIterator final : public Iterator {
               return;
             }
             const std::optional<std::string>& next =
-                forward_ ? range.begin : range.end;
+                forward() ? range.begin : range.end;
             has_stop = next.has_value();
             if (has_stop) stop = BeforeAllOf(*next);
           });
@@ -451,27 +460,27 @@ class DbIterator final : public Iterator {
         return false;
       }
       if (!GoesFarther(stop)) return false;
-      if (forward_) {
+      if (forward()) {
         it_->Seek(stop);
       } else {
         it_->SeekForPrev(stop);
       }
       return true;
     }
-    if (forward_) {
+    if (forward()) {
       it_->Next();
     } else {
       it_->Prev();
     }
     if (!it_->Valid()) return true;
     DeadWalk dead(parts_.comparator, parts_.sequence, &saved_key_);
-    const std::optional<Slice>& end = forward_ ? upper_ : lower_;
+    const std::optional<Slice>& end = forward() ? upper_ : lower_;
     if (end && (!has_stop || IsBeyond(ExtractUserKey(stop), *end))) {
       stop = BeforeAllOf(*end);
       has_stop = true;
     }
     if (has_stop) dead.SetBound(&stop);
-    if (forward_) {
+    if (forward()) {
       it_->SkipDeadForward(&dead);
     } else {
       it_->SkipDeadBackward(&dead);
@@ -486,7 +495,7 @@ class DbIterator final : public Iterator {
   // iteration.
   bool IsBeyond(const Slice& a, const Slice& b) const {
     const int r = Compare(a, b);
-    return forward_ ? r > 0 : r < 0;
+    return forward() ? r > 0 : r < 0;
   }
 
   // Moves to the first visible entry from here on. With `skipping`, moves past
@@ -519,13 +528,16 @@ class DbIterator final : public Iterator {
           continue;
         }
       } else if (trailer >> 8 <= parts_.sequence) {
-        if (static_cast<ValueType>(trailer & 0xFF) == ValueType::kValue) {
+        const auto type = static_cast<ValueType>(trailer & 0xFF);
+        if (type == ValueType::kValue) {
           valid_ = true;
           key_ = user_key;
           value_ = it_->value();
           return;
         }
         saved_key_.Assign(user_key);
+        if (type == ValueType::kMerge) [[unlikely]]
+          return MergeForward();
         skipping = true;
         skips = 0;
         ++moves_.skips;
@@ -561,6 +573,7 @@ class DbIterator final : public Iterator {
   template <bool kLong>
   void FindPrev(const Slice* from, LongWalk* walk) {
     valid_ = false;
+    operand_count_ = 0;
     bool found = false;
     int versions = 0;  // Versions of saved_key_.
     if constexpr (kLong) {
@@ -578,12 +591,18 @@ class DbIterator final : public Iterator {
       } else if (++versions > kSkipsBeforeSeek) {
         // To the newest that it sees, and from there before all of them.
         if (!Reseek(saved_key_.slice(), SeekTrailer(parts_.sequence))) return;
-        found = it_->Valid() && IsSaved(ExtractUserKey(it_->key())) &&
-                ExtractValueType(it_->key()) == ValueType::kValue;
-        if (found) {
+        const ValueType type =
+            it_->Valid() && IsSaved(ExtractUserKey(it_->key()))
+                ? ExtractValueType(it_->key())
+                : ValueType::kDeletion;
+        found = !IsDeletion(type);
+        operand_count_ = 0;
+        if (type == ValueType::kMerge) [[unlikely]] {
+          CollectOperands();
+        } else if (found) {
           Save();
-          ++moves_.skips;  // Counted like a step; corrected below.
         }
+        if (found) ++moves_.skips;  // Counted like a step; corrected below.
         if (!it_->status().ok()) return;
         it_->SeekForPrev(BeforeAllOf(saved_key_.slice()));
         if (found) break;
@@ -593,10 +612,17 @@ class DbIterator final : public Iterator {
       ++moves_.skips;
       if (trailer >> 8 <= parts_.sequence) {
         // Versions come oldest first: the last one seen counts.
-        found = static_cast<ValueType>(trailer & 0xFF) == ValueType::kValue;
-        if (found) {
+        const auto type = static_cast<ValueType>(trailer & 0xFF);
+        if (type == ValueType::kMerge) [[unlikely]] {
+          AddOperand(found);
+          found = true;
+        } else if (type == ValueType::kValue) {
+          found = true;
+          operand_count_ = 0;
           Save();
         } else {
+          found = false;
+          operand_count_ = 0;
           ++moves_.deletions;
           if constexpr (kLong) {
             if (!SkipDead(walk)) return Forget();
@@ -612,8 +638,65 @@ class DbIterator final : public Iterator {
     }
     if (!it_->status().ok()) return;
     if (!found) return Forget();
+    if (operand_count_ != 0) [[unlikely]] {
+      if (!MergeOperandsOfSavedKey()) return;
+    }
     valid_ = true;
     --moves_.skips;
+    key_ = saved_key_.slice();
+    value_ = saved_value_.slice();
+  }
+
+  // ---- Merge operands ----
+
+  // it_ is at the newest visible version of saved_key_, an operand. Copies the
+  // operands and the value below them. On return, it_ is at that value, at
+  // another older version, or after all versions.
+  [[gnu::noinline]] void CollectOperands() {
+    MergeOperands& operands = NewOperands();
+    while (it_->Valid() && IsSaved(ExtractUserKey(it_->key())) &&
+           operands.Add(ExtractTrailer(it_->key()), it_->value())) {
+      it_->Next();
+    }
+    operand_count_ = operands.size();
+  }
+
+  // it_ is at an operand of saved_key_, the next newer version. `has_base`: the
+  // version before it is visible, and is a value, in saved_value_, if it is no
+  // operand.
+  [[gnu::noinline]] void AddOperand(bool has_base) {
+    if (operand_count_ == 0) {
+      MergeOperands& operands = NewOperands();
+      if (has_base) operands.SetBase(saved_value_.slice());
+    }
+    if (!bytewise_) saved_key_.Assign(ExtractUserKey(it_->key()));
+    operands_->AddNewer(it_->value());
+    operand_count_ = operands_->size();
+  }
+
+  MergeOperands& NewOperands() {
+    if (operands_ == nullptr) operands_ = std::make_unique<MergeOperands>();
+    operands_->Clear();
+    return *operands_;
+  }
+
+  // Sets saved_value_ to what the operands result in. Returns false, and sets
+  // the error, if the operator fails.
+  [[gnu::noinline]] bool MergeOperandsOfSavedKey() {
+    std::string value;
+    error_ = MergeAll(parts_.merge_operator, saved_key_.slice(), *operands_,
+                      parts_.statistics, &value);
+    if (error_.ok()) saved_value_.Assign(value);
+    return error_.ok();
+  }
+
+  // Makes saved_key_, at whose newest operand it_ is, the current entry.
+  [[gnu::noinline]] void MergeForward() {
+    CollectOperands();
+    if (!it_->Valid() && !it_->status().ok()) return;
+    if (!MergeOperandsOfSavedKey()) return;
+    valid_ = true;
+    direction_ = Direction::kPastMerged;
     key_ = saved_key_.slice();
     value_ = saved_value_.slice();
   }
@@ -632,9 +715,16 @@ class DbIterator final : public Iterator {
   const Slice* const given_upper_;
   std::optional<Slice> lower_;
   std::optional<Slice> upper_;
-  // Forward: it_ is at the current entry. Backward: it_ is before all versions
-  // of the current key, which is in saved_key_ and saved_value_.
-  bool forward_ = true;
+  enum class Direction : uint8_t {
+    kForward,   // it_ is at the current entry.
+    kBackward,  // it_ is before all versions of the current key, which is in
+                // saved_key_ and saved_value_.
+    // As kForward, but the current entry results from merge operands. it_ is at
+    // an older version of the key or after all of them. The key is in
+    // saved_key_ and the value in saved_value_.
+    kPastMerged,
+  };
+  Direction direction_ = Direction::kForward;
   KeyBuffer& saved_key_ = parts_.state->saved_key;
   KeyBuffer& saved_value_ = parts_.state->saved_value;
   KeyBuffer& target_ = parts_.state->target;
@@ -644,8 +734,12 @@ class DbIterator final : public Iterator {
   bool stepped_ = false;   // The current seek began at a range's end.
   bool at_end_ = false;    // The last seek ended without moving it_.
   bool reseeked_ = false;  // In this direction, since the user's seek.
-  // An error of keys out of order.
+  // An error of keys out of order, or of the merge operator.
   Status error_;
+  // Of the current key; see CollectOperands and AddOperand. Null before the
+  // first one.
+  std::unique_ptr<MergeOperands> operands_;
+  size_t operand_count_ = 0;
   Moves moves_;
 };
 

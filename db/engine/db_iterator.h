@@ -13,6 +13,7 @@ namespace varve {
 
 class ColumnFamily;
 class DeadWalks;
+class MergeOperator;
 class StatisticsImpl;
 struct SuperVersion;
 
@@ -36,6 +37,7 @@ struct DbIteratorParts {
   // Newer updates are invisible.
   SequenceNumber sequence = 0;
   StatisticsImpl* statistics = nullptr;
+  const MergeOperator* merge_operator = nullptr;  // May be null.
   Env* env = nullptr;
   // What is known of dead entries; null if walks do not matter.
   DeadWalks* dead_walks = nullptr;

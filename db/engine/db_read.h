@@ -23,6 +23,7 @@
 namespace varve {
 
 class ColumnFamilyHandle;
+struct MultiGetScratch;
 
 class DbReader final : private IteratorOwner {
  public:
@@ -85,6 +86,15 @@ class DbReader final : private IteratorOwner {
   template <bool kMeasured>
   Status LookUp(ColumnFamily* family, const ReadOptions& options,
                 const Slice& key, ReadTarget* target);
+  [[gnu::noinline]] Status FinishMerge(ColumnFamily* family,
+                                       const ReadOptions& options,
+                                       const TableLookup& lookup,
+                                       const SuperVersionCache::Read& read,
+                                       bool in_memtable, LookupResult* result);
+  Status ApplyMerge(ColumnFamily* family, const Slice& key,
+                    const MergeOperands& operands, ReadTarget* target);
+  [[gnu::noinline]] uint64_t FinishMerges(ColumnFamily* family,
+                                          MultiGetScratch* scratch);
   void CountGet(const ReadCounts& counts, bool in_memtable, bool found);
   void EndIterator(ColumnFamily* family, SuperVersion* super_version,
                    bool is_own) override;

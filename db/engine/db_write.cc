@@ -7,6 +7,7 @@
 #include "db/compaction/compaction_picker.h"
 #include "db/engine/db_impl.h"
 #include "db/parts/common_errors.h"
+#include "db/parts/successive_merges.h"
 #include "db/parts/touched_families.h"
 #include "db/write/group_spans.h"
 #include "db/write/scratch_batch.h"
@@ -37,6 +38,11 @@ void Prefetch(const WriteQueue::Writer& writer, const MemTable& memtable) {
 
 bool HasFamilies(const WriteQueue::Writer& writer) {
   return !WriteBatchInternal::Families(*writer.batch).empty();
+}
+
+Status NoMergeOperatorError() {
+  return Status::NotSupported(
+      "a merge, and Options::merge_operator is not set");
 }
 
 Status DroppedFamilyError() {
@@ -76,7 +82,8 @@ void CountGroup(StatisticsImpl* stats, const WriteQueue::Writer& leader,
 
 }  // namespace
 
-Status DBImpl::CheckBatch(const WriteOptions& options, WriteBatch* batch) {
+Status DBImpl::CheckBatch(const WriteOptions& options, WriteBatch* batch,
+                          const WriteQueue::SingleUpdate* update) {
   if (batch == nullptr) return Status::InvalidArgument("batch is null");
   if (options.sync && options.disable_wal) {
     return Status::InvalidArgument("sync and disable_wal are both set");
@@ -86,14 +93,21 @@ Status DBImpl::CheckBatch(const WriteOptions& options, WriteBatch* batch) {
         "an update of more than 3 GiB, log data of 4 GiB, or more than "
         "4294967295 updates");
   }
-  return WriteBatchInternal::Unchecked(*batch) ? CheckUpdates(batch)
-                                               : Status::OK();
+  const bool must_check =
+      WriteBatchInternal::Unchecked(*batch) ||
+      (WriteBatchInternal::HasMerges(*batch) && update == nullptr);
+  return must_check ? CheckUpdates(batch) : Status::OK();
 }
 
-// Checks a batch that was made from bytes, or that has range deletions. Counts
-// the families of the former, beside those that were added by handle.
+// Checks a batch that was made from bytes, or that has range deletions or merge
+// operands. Counts the families of the first kind, beside those that were added
+// by handle.
 Status DBImpl::CheckUpdates(WriteBatch* batch) {
   const auto counted = WriteBatchInternal::Families(*batch);
+  if (!WriteBatchInternal::Unchecked(*batch) && counted.empty() &&
+      options_.merge_operator != nullptr) {
+    return Status::OK();
+  }
   BatchReader reader;
   Status status = reader.Init(batch->Data());
   BatchRecord record;
@@ -101,7 +115,8 @@ Status DBImpl::CheckUpdates(WriteBatch* batch) {
   // Not the family, which another thread may drop: the comparator is the
   // user's, and outlives it.
   const Comparator* comparator = nullptr;
-  uint32_t family = 0;  // Whose comparator that is.
+  bool merges = false;  // It has a merge operator.
+  uint32_t family = 0;  // Whose these are.
   for (;;) {
     if (status.ok()) status = reader.NextOfOurs(&record, &done);
     if (!status.ok() || done) return status.Annotate("batch");
@@ -114,15 +129,19 @@ Status DBImpl::CheckUpdates(WriteBatch* batch) {
       WriteBatchInternal::CountFamily(batch, record.family,
                                       record.key.size() + record.value.size());
     }
-    if (record.type != ValueType::kRangeDeletion) continue;
+    const bool is_range = record.type == ValueType::kRangeDeletion;
+    if (!is_range && record.type != ValueType::kMerge) continue;
     if (comparator == nullptr || family != record.family) {
       MutexLock lock(&mutex_);
       const ColumnFamily* const found = families_.Find(record.family);
       if (found == nullptr) return DroppedFamilyError();
       family = record.family;
       comparator = found->options().comparator;
+      merges = found->options().merge_operator != nullptr;
     }
-    if (comparator->Compare(record.key, record.value) > 0) {
+    if (!is_range) {
+      if (!merges) return NoMergeOperatorError();
+    } else if (comparator->Compare(record.key, record.value) > 0) {
       return Status::InvalidArgument("range deletion",
                                      "its end comes before its begin");
     }
@@ -173,6 +192,19 @@ Status DBImpl::SingleDelete(const WriteOptions& options,
   return Write(options, &batch);
 }
 
+Status DBImpl::Merge(const WriteOptions& options, ColumnFamilyHandle* handle,
+                     const Slice& key, const Slice& operand) {
+  ColumnFamily* const family = FamilyOf(families_, handle);
+  if (family->options().merge_operator == nullptr) {
+    return NoMergeOperatorError();
+  }
+  SingleUpdateBatch batch(key.size() + operand.size());
+  batch->Merge(handle, key, operand);
+  const WriteQueue::SingleUpdate update{family, ValueType::kMerge, key, operand,
+                                        PreviewXxh3(key)};
+  return MeasureWrite(options, batch.get(), &update);
+}
+
 Status DBImpl::DeleteRange(const WriteOptions& options,
                            ColumnFamilyHandle* family, const Slice& begin,
                            const Slice& end) {
@@ -210,7 +242,7 @@ Status DBImpl::WriteThroughQueue(const WriteOptions& options, WriteBatch* batch,
                                  const WriteQueue::SingleUpdate* update) {
   const RequestSpan span("DB::Write");
   if (read_only_) return ReadOnlyError();
-  Status status = CheckBatch(options, batch);
+  Status status = CheckBatch(options, batch, update);
   if (!status.ok()) return status;
   const TouchedFamilies touched(families_, *batch, update);
   WriteQueue::Writer writer(options, batch, update);
@@ -470,6 +502,32 @@ void DBImpl::CountInFamilies(const WriteQueue::Writer& writer,
   }
 }
 
+// For the leader. Returns whether the writer has operands for a family that
+// bounds their number.
+bool DBImpl::BoundsMerges(const WriteQueue::Writer& writer) {
+  bool bounds = false;
+  MutexLock lock(&mutex_);
+  TouchedFamilies(families_, *writer.batch, writer.update)
+      .ForEach([&bounds](const ColumnFamily* family) {
+        bounds |= family->options().max_successive_merges != 0;
+      });
+  return bounds;
+}
+
+// In place of WriteQueue::InsertAll. An operand that becomes a value includes
+// all updates before it, so these must be in the memtables: the leader inserts
+// all updates, one after another.
+void DBImpl::InsertMerging(const WriteQueue::Group& group) {
+  ActiveMemTables memtables(families_);
+  SuccessiveMerges merges(families_, stats_, &mutex_);
+  group.ForEach([&](WriteQueue::Writer* writer) {
+    if (writer->is_refused) return;
+    const LocalSpan span(writer->spans, "memtable insert");
+    writer->status =
+        InsertBatchMerging(writer->batch->Data(), &memtables, &merges);
+  });
+}
+
 // Writes the group to the log and the memtables, and leaves the queue.
 Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
   if (leader->sync)
@@ -482,12 +540,15 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
   SequenceNumber next = first;
   size_t bytes = 0;
   bool has_families = false;
+  bool bounds_merges = false;
   group.ForEach([&](WriteQueue::Writer* writer) {
     if (HasFamilies(*writer)) [[unlikely]] {
       writer->is_refused = !FamiliesAreLive(families_, *writer);
       if (writer->is_refused) return;
       has_families = true;
     }
+    if (WriteBatchInternal::HasMerges(*writer->batch)) [[unlikely]]
+      bounds_merges |= BoundsMerges(*writer);
     WriteBatchInternal::SetSequence(writer->batch, next);
     next += writer->batch->Count();
     // While the log is written.
@@ -514,10 +575,14 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
     CutDeadRanges(families_, group);
   if (status.ok()) {
     const PerfTimer timer(env_, &GetPerfContext()->write_memtable_time);
-    write_queue_.InsertAll(group, [this](WriteQueue::Writer* writer) {
-      const LocalSpan span(writer->spans, "memtable insert");
-      writer->status = Insert(*writer);
-    });
+    if (bounds_merges) [[unlikely]] {
+      InsertMerging(group);
+    } else {
+      write_queue_.InsertAll(group, [this](WriteQueue::Writer* writer) {
+        const LocalSpan span(writer->spans, "memtable insert");
+        writer->status = Insert(*writer);
+      });
+    }
     group.ForEach([&status](WriteQueue::Writer* writer) {
       if (!writer->status.ok()) status = writer->status;
     });

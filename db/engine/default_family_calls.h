@@ -22,6 +22,7 @@ class DefaultFamilyCalls : public DB {
   using DB::GetApproximateSizes;
   using DB::GetIntProperty;
   using DB::GetProperty;
+  using DB::Merge;
   using DB::MultiGet;
   using DB::NewIterator;
   using DB::SetOptions;
@@ -29,6 +30,10 @@ class DefaultFamilyCalls : public DB {
 
   Status SingleDelete(const WriteOptions& options, const Slice& key) final {
     return SingleDelete(options, kDefault, key);
+  }
+  Status Merge(const WriteOptions& options, const Slice& key,
+               const Slice& operand) final {
+    return Merge(options, kDefault, key, operand);
   }
   Status DeleteRange(const WriteOptions& options, const Slice& begin,
                      const Slice& end) final {

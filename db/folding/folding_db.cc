@@ -209,6 +209,10 @@ class FoldingDb final : public StackableDB {
   Status SingleDelete(const WriteOptions& options, const Slice& key) override {
     return SingleDelete(options, nullptr, key);
   }
+  Status Merge(const WriteOptions& options, const Slice& key,
+               const Slice& operand) override {
+    return Merge(options, nullptr, key, operand);
+  }
   Status DeleteRange(const WriteOptions& options, const Slice& begin,
                      const Slice& end) override {
     return DeleteRange(options, nullptr, begin, end);
@@ -261,6 +265,12 @@ class FoldingDb final : public StackableDB {
                       const Slice& key) override {
     const FoldedKey folded(key, folding_);
     return folded.ok() ? db_->SingleDelete(options, family, folded.slice())
+                       : UnfoldableKey(key);
+  }
+  Status Merge(const WriteOptions& options, ColumnFamilyHandle* family,
+               const Slice& key, const Slice& operand) override {
+    const FoldedKey folded(key, folding_);
+    return folded.ok() ? db_->Merge(options, family, folded.slice(), operand)
                        : UnfoldableKey(key);
   }
   Status DeleteRange(const WriteOptions& options, ColumnFamilyHandle* family,

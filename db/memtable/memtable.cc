@@ -7,6 +7,7 @@
 
 #include "db/memtable/memtable_iterator.h"
 #include "db/memtable/write_buffer_budget.h"
+#include "table/reader/merge_operands.h"
 #include "util/bytes/coding.h"
 #include "util/bytes/hash.h"
 #include "util/threads/path_counter.h"
@@ -31,9 +32,12 @@ size_t NodeArenaBlockBytes(size_t write_buffer_size) {
 // Returns the result if this is the newest visible update of its user key.
 // `cover` is the sequence number of the range deletion that covers the key.
 LookupState Answer(const Slice& entry_key, SequenceNumber cover, Slice* value) {
-  if (ExtractValueType(entry_key) != ValueType::kValue ||
-      ExtractSequence(entry_key) < cover) {
-    return LookupState::kDeleted;
+  const ValueType type = ExtractValueType(entry_key);
+  if (type != ValueType::kValue || ExtractSequence(entry_key) < cover)
+      [[unlikely]] {
+    return type == ValueType::kMerge && ExtractSequence(entry_key) >= cover
+               ? LookupState::kMerge
+               : LookupState::kDeleted;
   }
   *value = EntryValue(entry_key);
   return LookupState::kFound;
@@ -164,15 +168,19 @@ void MemTable::Add(SequenceNumber sequence, ValueType type,
     never_added_.store(false, std::memory_order_relaxed);
   }
   if (type != ValueType::kValue) [[unlikely]] {
-    AddDeletion(sequence, type, user_key, value, hash);
+    AddOther(sequence, type, user_key, value, hash);
     return;
   }
   AddPoint<false>(sequence, type, user_key, value, hash);
 }
 
-void MemTable::AddDeletion(SequenceNumber sequence, ValueType type,
-                           const Slice& user_key, const Slice& value,
-                           uint64_t hash) {
+void MemTable::AddOther(SequenceNumber sequence, ValueType type,
+                        const Slice& user_key, const Slice& value,
+                        uint64_t hash) {
+  if (type == ValueType::kMerge) {
+    AddPoint<false>(sequence, type, user_key, value, hash);
+    return;
+  }
   if (type == ValueType::kRangeDeletion) {
     tombstones_.Add(user_key, value, sequence);
     if (counter_ != nullptr) counter_->OnGrowth();
@@ -212,6 +220,21 @@ LookupState MemTable::FindOrdered(const LookupKey& key, SequenceNumber cover,
     return AnswerWithout(cover);
   }
   return Answer(found_key, cover, value);
+}
+
+void MemTable::ReadVersions(const Slice& user_key, SequenceNumber sequence,
+                            MergeOperands* versions) const {
+  if (NeverAdded()) return;
+  versions->Cover(tombstones_.MaxCovering(user_key, sequence));
+  const std::unique_ptr<InternalIterator> entry = NewIterator();
+  const LookupKey key(user_key, sequence);
+  for (entry->Seek(key.internal_key()); entry->Valid(); entry->Next()) {
+    const Slice found = entry->key();
+    if (comparator_->CompareUser(ExtractUserKey(found), user_key) != 0 ||
+        !versions->Add(ExtractTrailer(found), entry->value())) {
+      return;
+    }
+  }
 }
 
 std::unique_ptr<InternalIterator> MemTable::NewIterator(

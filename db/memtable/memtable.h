@@ -76,6 +76,10 @@ class MemTable {
   // REQUIRES: the caller is inside a read-side critical section.
   LookupState Find(const Slice& user_key, SequenceNumber sequence,
                    uint64_t hash, Slice* value) const;
+  // Adds the key's versions up to `sequence`, newest first, until *versions
+  // needs no more. REQUIRES: as Find.
+  void ReadVersions(const Slice& user_key, SequenceNumber sequence,
+                    MergeOperands* versions) const;
   // Prefetches the memory that Find reads first for the hash.
   void Prefetch(uint64_t hash) const {
     if (!NeverAdded()) index_.Prefetch(hash);
@@ -135,13 +139,14 @@ class MemTable {
     // it also sees false here.
     return never_added_.load(std::memory_order_relaxed);
   }
-  // Adds a value, or a point deletion.
+  // Adds a value, a merge operand, or a point deletion.
   template <bool kDeletion>
   void AddPoint(SequenceNumber sequence, ValueType type, const Slice& user_key,
                 const Slice& value, uint64_t hash);
-  [[gnu::noinline]] void AddDeletion(SequenceNumber sequence, ValueType type,
-                                     const Slice& user_key, const Slice& value,
-                                     uint64_t hash);
+  // Adds anything but a value.
+  [[gnu::noinline]] void AddOther(SequenceNumber sequence, ValueType type,
+                                  const Slice& user_key, const Slice& value,
+                                  uint64_t hash);
   // Returns the first entry at or after the internal key, or null.
   const char* LowerBound(const Slice& internal_key) const;
   // Looks the key up in the ordered structure. `cover` is the sequence number

@@ -8,7 +8,7 @@ namespace {
 void CutDeadRangesOf(const FamilySet& families,
                      const WriteQueue::Writer& writer) {
   if (writer.update != nullptr) {
-    if (writer.update->type == ValueType::kValue) {
+    if (!IsDeletion(writer.update->type)) {
       writer.update->family->dead_walks()->leader_ranges()->Cut(
           writer.update->key);
     }
@@ -21,7 +21,10 @@ void CutDeadRangesOf(const FamilySet& families,
   if (!reader.Init(writer.batch->Data()).ok()) return;
   ColumnFamily* family = families.live().front();
   while (reader.NextOfOurs(&record, &done).ok() && !done) {
-    if (record.type != ValueType::kValue || record.is_log_data) continue;
+    if (record.is_log_data || record.type == ValueType::kRangeDeletion ||
+        IsDeletion(record.type)) {
+      continue;
+    }
     if (record.family != family->id()) family = families.Find(record.family);
     family->dead_walks()->leader_ranges()->Cut(record.key);
   }

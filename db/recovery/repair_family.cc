@@ -23,7 +23,7 @@ constexpr int kMaxOpenFiles = 16;
 
 // Returns true if a key's newest version is visible to readers.
 bool IsLive(const Slice& key, const RangeTombstoneSet* tombstones) {
-  if (ExtractValueType(key) != ValueType::kValue) return false;
+  if (IsDeletion(ExtractValueType(key))) return false;
   return tombstones == nullptr ||
          tombstones->MaxCovering(ExtractUserKey(key), kMaxSequenceNumber) <=
              ExtractSequence(key);

@@ -31,6 +31,11 @@ struct SuperVersion {
     }
     return state;
   }
+  // Adds the versions of the lookup's key that are visible to it, newest first,
+  // until *versions needs no more. Reads files. REQUIRES: the caller is inside
+  // a read-side critical section.
+  Status ReadVersions(const ReadOptions& options, const TableLookup& lookup,
+                      MergeOperands* versions) const;
   // Prefetches the memory that Find reads first for the hash.
   void Prefetch(uint64_t hash) const {
     memtable->Prefetch(hash);

@@ -8,6 +8,7 @@
 #include "monitoring/read_counts.h"
 #include "monitoring/span.h"
 #include "table/block/merging_iterator.h"
+#include "table/reader/merge_operands.h"
 #include "util/bytes/key_prefix.h"
 #include "util/bytes/short_copy.h"
 
@@ -351,6 +352,37 @@ template Status Version::Get<false>(const ReadOptions&, const TableLookup&,
                                     LookupResult*) const;
 template Status Version::Get<true>(const ReadOptions&, const TableLookup&,
                                    LookupResult*) const;
+
+const FileMetaData* Version::FileAfter(int level, const FileMetaData& file,
+                                       const Slice& user_key) const {
+  if (level == 0 || file.EndIsExclusive() ||
+      comparator_->CompareUser(file.largest_user_key(), user_key) != 0) {
+    return nullptr;
+  }
+  const auto& files = levels_[level];
+  const size_t next = FindFile(*comparator_, files, file.largest) + 1;
+  return next < files.size() && InRange(*files[next], user_key) ? files[next]
+                                                                : nullptr;
+}
+
+Status Version::ReadVersions(const ReadOptions& options,
+                             const TableLookup& lookup,
+                             MergeOperands* versions) const {
+  FileCursor cursor;
+  const FileMetaData* file = nullptr;
+  while (versions->NeedsOlder() &&
+         (file = NextFile(lookup, &cursor)) != nullptr) {
+    for (; file != nullptr && versions->NeedsOlder();
+         file = FileAfter(cursor.level, *file, lookup.user_key)) {
+      const Table* table;
+      std::shared_ptr<Table> owner;
+      Status status = FindTable(table_cache_, *file, &table, &owner);
+      if (status.ok()) status = table->ReadVersions(options, lookup, versions);
+      if (!status.ok()) return status;
+    }
+  }
+  return Status();
+}
 
 size_t Version::StartNextTables(MultiLookup** lookups, size_t count) const {
   size_t active = 0;

@@ -116,6 +116,11 @@ class Version {
   Status Get(const ReadOptions& options, const TableLookup& lookup,
              LookupResult* result) const;
 
+  // Adds the versions of the lookup's key in the tables, newest first, until
+  // *versions needs no more. REQUIRES: as Get.
+  Status ReadVersions(const ReadOptions& options, const TableLookup& lookup,
+                      MergeOperands* versions) const;
+
   // The position of a lookup in the files.
   struct FileCursor {
     int level = 0;        // Level of the last file that NextFile returned.
@@ -197,6 +202,10 @@ class Version {
   // Advances the cursor.
   const FileMetaData* NextFile(const TableLookup& lookup,
                                FileCursor* cursor) const;
+  // Returns the file after `file` in a level above 0 if it continues the
+  // versions of the key, or null. RocksDB may divide them.
+  const FileMetaData* FileAfter(int level, const FileMetaData& file,
+                                const Slice& user_key) const;
   // Starts each lookup in its next table. Moves the lookups that have a next
   // table to the front, and returns their number.
   size_t StartNextTables(MultiLookup** lookups, size_t count) const;

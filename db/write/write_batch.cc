@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -99,7 +98,9 @@ void WriteBatch::Charge::Set(size_t bytes) {
 WriteBatch::WriteBatch() { Clear(); }
 
 WriteBatch::WriteBatch(std::string representation)
-    : representation_(std::move(representation)), unchecked_(true) {
+    : representation_(std::move(representation)),
+      unchecked_(true),
+      has_merges_(true) {
   charge_.Update(representation_);
 }
 
@@ -113,6 +114,7 @@ WriteBatch& WriteBatch::operator=(WriteBatch&& other) noexcept {
   charge_ = std::move(other.charge_);
   too_long_ = other.too_long_;
   unchecked_ = other.unchecked_;
+  has_merges_ = other.has_merges_;
   families_ = std::move(other.families_);
   other.Clear();
   return *this;
@@ -122,6 +124,7 @@ void WriteBatch::Clear() {
   representation_.assign(kHeaderSize, '\0');
   too_long_ = false;
   unchecked_ = false;
+  has_merges_ = false;
   families_.clear();
 }
 
@@ -157,6 +160,11 @@ void WriteBatch::SingleDelete(const Slice& key) {
   WriteBatchInternal::AddUpdate(this, BatchTag::kSingleDelete, key, nullptr);
 }
 
+void WriteBatch::Merge(const Slice& key, const Slice& operand) {
+  WriteBatchInternal::AddUpdate(this, BatchTag::kMerge, key, &operand);
+  has_merges_ = true;
+}
+
 void WriteBatch::DeleteRange(const Slice& begin, const Slice& end) {
   WriteBatchInternal::AddUpdate(this, BatchTag::kRangeDelete, begin, &end);
   unchecked_ = true;
@@ -185,25 +193,30 @@ void WriteBatchInternal::AddFamilyUpdate(WriteBatch* batch, BatchTag tag,
 
 void WriteBatchInternal::Add(WriteBatch* batch, uint32_t family, ValueType type,
                              const Slice& key, const Slice& value) {
-  const bool is_range = type == ValueType::kRangeDeletion;
-  const bool has_value = is_range || type == ValueType::kValue;
-  if (is_range) batch->unchecked_ = true;
+  struct Tags {
+    BatchTag of_default;
+    BatchTag in_family;
+    bool has_value;
+  };
+  const Tags tags =
+      type == ValueType::kRangeDeletion
+          ? Tags{BatchTag::kRangeDelete, BatchTag::kRangeDeleteInFamily, true}
+      : type == ValueType::kValue
+          ? Tags{BatchTag::kPut, BatchTag::kPutInFamily, true}
+      : type == ValueType::kMerge
+          ? Tags{BatchTag::kMerge, BatchTag::kMergeInFamily, true}
+      : type == ValueType::kSingleDeletion
+          ? Tags{BatchTag::kSingleDelete, BatchTag::kSingleDeleteInFamily,
+                 false}
+          : Tags{BatchTag::kDelete, BatchTag::kDeleteInFamily, false};
+  batch->unchecked_ |= type == ValueType::kRangeDeletion;
+  batch->has_merges_ |= type == ValueType::kMerge;
+  const Slice* const its_value = tags.has_value ? &value : nullptr;
   if (family == 0) {
-    AddUpdate(batch,
-              is_range                             ? BatchTag::kRangeDelete
-              : type == ValueType::kValue          ? BatchTag::kPut
-              : type == ValueType::kSingleDeletion ? BatchTag::kSingleDelete
-                                                   : BatchTag::kDelete,
-              key, has_value ? &value : nullptr);
-    return;
+    AddUpdate(batch, tags.of_default, key, its_value);
+  } else {
+    AddFamilyUpdate(batch, tags.in_family, family, key, its_value);
   }
-  AddFamilyUpdate(batch,
-                  is_range                    ? BatchTag::kRangeDeleteInFamily
-                  : type == ValueType::kValue ? BatchTag::kPutInFamily
-                  : type == ValueType::kSingleDeletion
-                      ? BatchTag::kSingleDeleteInFamily
-                      : BatchTag::kDeleteInFamily,
-                  family, key, has_value ? &value : nullptr);
 }
 
 void WriteBatchInternal::CountFamily(WriteBatch* batch, uint32_t id,
@@ -238,6 +251,15 @@ void WriteBatch::SingleDelete(ColumnFamilyHandle* family, const Slice& key) {
   if (id == 0) return SingleDelete(key);
   WriteBatchInternal::AddFamilyUpdate(this, BatchTag::kSingleDeleteInFamily, id,
                                       key, nullptr);
+}
+
+void WriteBatch::Merge(ColumnFamilyHandle* family, const Slice& key,
+                       const Slice& operand) {
+  const uint32_t id = IdOf(family);
+  if (id == 0) return Merge(key, operand);
+  WriteBatchInternal::AddFamilyUpdate(this, BatchTag::kMergeInFamily, id, key,
+                                      &operand);
+  has_merges_ = true;
 }
 
 void WriteBatch::DeleteRange(ColumnFamilyHandle* family, const Slice& begin,
@@ -276,6 +298,8 @@ Status WriteBatch::Iterate(Handler* handler) const {
       status = handler->PutCF(record.family, record.key, record.value);
     } else if (record.type == ValueType::kDeletion) {
       status = handler->DeleteCF(record.family, record.key);
+    } else if (record.type == ValueType::kMerge) {
+      status = handler->MergeCF(record.family, record.key, record.value);
     } else if (record.type == ValueType::kRangeDeletion) {
       status = handler->DeleteRangeCF(record.family, record.key, record.value);
     } else {
@@ -301,6 +325,13 @@ Status WriteBatch::Handler::DeleteCF(uint32_t family, const Slice& key) {
 Status WriteBatch::Handler::SingleDeleteCF(uint32_t family, const Slice& key) {
   if (family != 0) return NotDefault(family);
   SingleDelete(key);
+  return Status::OK();
+}
+
+Status WriteBatch::Handler::MergeCF(uint32_t family, const Slice& key,
+                                    const Slice& operand) {
+  if (family != 0) return NotDefault(family);
+  Merge(key, operand);
   return Status::OK();
 }
 
@@ -396,7 +427,8 @@ Status BatchReader::DecodeFields(uint8_t tag, BatchRecord* record) {
       has_family = true;
       [[fallthrough]];
     case BatchTag::kMerge:
-      unknown = "merge operands in a write batch";
+      record->type = ValueType::kMerge;
+      has_value = true;
       break;
     case BatchTag::kBlobIndexInFamily:
       has_family = true;
@@ -505,6 +537,7 @@ void WriteBatchInternal::Append(WriteBatch* target, const WriteBatch& source) {
   target->charge_.Update(target->representation_);
   target->too_long_ |= source.too_long_;
   target->unchecked_ |= source.unchecked_;
+  target->has_merges_ |= source.has_merges_;
   // By index: CountFamily must not disturb the loop if source is target.
   const size_t count_of_families = source.families_.size();
   for (size_t i = 0; i < count_of_families; ++i) {
@@ -520,9 +553,11 @@ namespace {
 // family than the default one. Only their records can be unsupported here,
 // because the reader returns an error for those of the default family. So a
 // batch of that family alone pays no test for it.
-template <bool kOtherFamilies, typename Choose>
+//
+// add(memtable, sequence, record) adds an update.
+template <bool kOtherFamilies, typename Choose, typename Add>
 [[gnu::always_inline]] inline Status InsertRecords(const Slice& representation,
-                                                   Choose choose) {
+                                                   Choose choose, Add add) {
   BatchReader reader;
   Status status = reader.Init(representation);
   if (!status.ok()) return status;
@@ -539,29 +574,61 @@ template <bool kOtherFamilies, typename Choose>
     if (kOtherFamilies && record.unsupported != nullptr) [[unlikely]] {
       return Status::NotSupported(record.unsupported);
     }
-    memtable->Add(sequence, record.type, record.key, record.value);
+    add(memtable, sequence, record);
   }
 }
+
+void AddRecord(MemTable* memtable, SequenceNumber sequence,
+               const BatchRecord& record) {
+  memtable->Add(sequence, record.type, record.key, record.value);
+}
+
+// Keeps the last choice, because updates of a family often come together.
+class LastChoice {
+ public:
+  explicit LastChoice(MemTableChooser* chooser) : chooser_(chooser) {}
+  MemTable* operator()(uint32_t family) {
+    if (family != last_) {
+      last_ = family;
+      memtable_ = chooser_->Choose(family);
+    }
+    return memtable_;
+  }
+
+ private:
+  MemTableChooser* const chooser_;
+  uint64_t last_ = UINT64_MAX;  // No family's id.
+  MemTable* memtable_ = nullptr;
+};
 
 }  // namespace
 
 Status InsertBatchInto(const Slice& representation, MemTable* memtable) {
-  return InsertRecords<false>(representation, [memtable](uint32_t family) {
-    return family == 0 ? memtable : nullptr;
-  });
+  return InsertRecords<false>(
+      representation,
+      [memtable](uint32_t family) { return family == 0 ? memtable : nullptr; },
+      AddRecord);
 }
 
 Status InsertBatch(const Slice& representation, MemTableChooser* chooser) {
-  // Updates of a family often come together, so the last choice is kept.
-  std::optional<uint32_t> last;
-  MemTable* memtable = nullptr;
-  return InsertRecords<true>(representation, [&](uint32_t family) {
-    if (family != last) {
-      last = family;
-      memtable = chooser->Choose(family);
-    }
-    return memtable;
-  });
+  return InsertRecords<true>(representation, LastChoice(chooser), AddRecord);
+}
+
+Status InsertBatchMerging(const Slice& representation, MemTableChooser* chooser,
+                          OperandMerger* merger) {
+  std::string value;
+  return InsertRecords<true>(
+      representation, LastChoice(chooser),
+      [&](MemTable* memtable, SequenceNumber sequence,
+          const BatchRecord& record) {
+        if (record.type == ValueType::kMerge &&
+            merger->Merge(record.family, sequence, record.key, record.value,
+                          &value)) {
+          memtable->Add(sequence, ValueType::kValue, record.key, value);
+        } else {
+          AddRecord(memtable, sequence, record);
+        }
+      });
 }
 
 bool WriteBatchInternal::OnlyDeletes(const WriteBatch& batch) {
@@ -571,7 +638,10 @@ bool WriteBatchInternal::OnlyDeletes(const WriteBatch& batch) {
   if (batch.Count() == 0 || !reader.Init(batch.Data()).ok()) return false;
   while (reader.Next(&record, &done).ok()) {
     if (done) return true;
-    if (!record.is_log_data && record.type == ValueType::kValue) return false;
+    if (!record.is_log_data && record.type != ValueType::kRangeDeletion &&
+        !IsDeletion(record.type)) {
+      return false;
+    }
   }
   return false;
 }

@@ -6,6 +6,7 @@
 // by the tag's fields.
 
 #include <cstdint>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -117,6 +118,8 @@ class WriteBatchInternal {
   // damaged because they came from outside, or the end of a range may be before
   // its begin.
   static bool Unchecked(const WriteBatch& batch) { return batch.unchecked_; }
+  // Returns whether the batch can have merge operands.
+  static bool HasMerges(const WriteBatch& batch) { return batch.has_merges_; }
   // Returns the families other than the default one that the batch updates, by
   // id, and the bytes of their updates.
   static const std::vector<std::pair<uint32_t, size_t>>& Families(
@@ -143,10 +146,26 @@ class MemTableChooser {
   ~MemTableChooser() = default;
 };
 
+// Replaces merge operands by values.
+class OperandMerger {
+ public:
+  // If the operand is to be replaced, sets *value to the result of it and of
+  // all updates of the key with lower sequence numbers, and returns true.
+  virtual bool Merge(uint32_t family, SequenceNumber sequence, const Slice& key,
+                     const Slice& operand, std::string* value) = 0;
+
+ protected:
+  ~OperandMerger() = default;
+};
+
 // Adds the updates of an encoded batch to the chosen memtables. The first
 // update has the sequence number in the header. On error, the updates before it
 // remain added.
 Status InsertBatch(const Slice& representation, MemTableChooser* chooser);
+// As InsertBatch, but lets `merger` replace operands. REQUIRES: all updates
+// with lower sequence numbers are in memtables.
+Status InsertBatchMerging(const Slice& representation, MemTableChooser* chooser,
+                          OperandMerger* merger);
 // Adds the default family's updates to a memtable, and ignores the others.
 Status InsertBatchInto(const Slice& representation, MemTable* memtable);
 

@@ -147,9 +147,12 @@ class VARVE_EXPORT DB {
   virtual Status Put(const WriteOptions& options, const Slice& key,
                      const Slice& value) = 0;
   virtual Status Delete(const WriteOptions& options, const Slice& key) = 0;
-  // See WriteBatch::SingleDelete and WriteBatch::DeleteRange.
+  // See WriteBatch::SingleDelete, WriteBatch::Merge and
+  // WriteBatch::DeleteRange.
   virtual Status SingleDelete(const WriteOptions& options,
                               const Slice& key) = 0;
+  virtual Status Merge(const WriteOptions& options, const Slice& key,
+                       const Slice& operand) = 0;
   virtual Status DeleteRange(const WriteOptions& options, const Slice& begin,
                              const Slice& end) = 0;
   virtual Status Write(const WriteOptions& options, WriteBatch* batch) = 0;
@@ -233,6 +236,8 @@ class VARVE_EXPORT DB {
                         const Slice& key) = 0;
   virtual Status SingleDelete(const WriteOptions& options,
                               ColumnFamilyHandle* family, const Slice& key) = 0;
+  virtual Status Merge(const WriteOptions& options, ColumnFamilyHandle* family,
+                       const Slice& key, const Slice& operand) = 0;
   virtual Status DeleteRange(const WriteOptions& options,
                              ColumnFamilyHandle* family, const Slice& begin,
                              const Slice& end) = 0;

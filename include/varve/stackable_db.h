@@ -58,6 +58,10 @@ class VARVE_EXPORT StackableDB : public DB {
   Status SingleDelete(const WriteOptions& options, const Slice& key) override {
     return db_->SingleDelete(options, key);
   }
+  Status Merge(const WriteOptions& options, const Slice& key,
+               const Slice& operand) override {
+    return db_->Merge(options, key, operand);
+  }
   Status DeleteRange(const WriteOptions& options, const Slice& begin,
                      const Slice& end) override {
     return db_->DeleteRange(options, begin, end);
@@ -114,6 +118,10 @@ class VARVE_EXPORT StackableDB : public DB {
   Status SingleDelete(const WriteOptions& options, ColumnFamilyHandle* family,
                       const Slice& key) override {
     return db_->SingleDelete(options, family, key);
+  }
+  Status Merge(const WriteOptions& options, ColumnFamilyHandle* family,
+               const Slice& key, const Slice& operand) override {
+    return db_->Merge(options, family, key, operand);
   }
   Status DeleteRange(const WriteOptions& options, ColumnFamilyHandle* family,
                      const Slice& begin, const Slice& end) override {

@@ -30,6 +30,8 @@ class VARVE_EXPORT WriteBatch {
     virtual void Delete(const Slice& key) = 0;
     // See WriteBatch::SingleDelete. The default calls Delete.
     virtual void SingleDelete(const Slice& key) { Delete(key); }
+    // See WriteBatch::Merge. The default ignores it.
+    virtual void Merge(const Slice& /*key*/, const Slice& /*operand*/) {}
     // Deletes the keys from `begin`, inclusive, to `end`, exclusive.
     virtual void DeleteRange(const Slice& begin, const Slice& end) = 0;
     // See PutLogData. The default does nothing.
@@ -41,6 +43,8 @@ class VARVE_EXPORT WriteBatch {
     virtual Status PutCF(uint32_t family, const Slice& key, const Slice& value);
     virtual Status DeleteCF(uint32_t family, const Slice& key);
     virtual Status SingleDeleteCF(uint32_t family, const Slice& key);
+    virtual Status MergeCF(uint32_t family, const Slice& key,
+                           const Slice& operand);
     virtual Status DeleteRangeCF(uint32_t family, const Slice& begin,
                                  const Slice& end);
     // Called before each update. Returning false stops the iteration.
@@ -68,6 +72,9 @@ class VARVE_EXPORT WriteBatch {
   // Deletes a key that was put at most once since it was last deleted. Cheaper
   // than Delete. For other keys, the result is undefined.
   void SingleDelete(const Slice& key);
+  // Adds an operand to the value of a key; see varve/merge_operator.h.
+  // DB::Write returns NotSupported if the column family has no merge operator.
+  void Merge(const Slice& key, const Slice& operand);
   // Deletes all keys from `begin`, inclusive, to `end`, exclusive. The cost
   // does not depend on the number of keys. If `begin` equals `end`, nothing is
   // deleted. If `end` is before `begin`, DB::Write returns InvalidArgument.
@@ -78,6 +85,8 @@ class VARVE_EXPORT WriteBatch {
   void Put(ColumnFamilyHandle* family, const Slice& key, const Slice& value);
   void Delete(ColumnFamilyHandle* family, const Slice& key);
   void SingleDelete(ColumnFamilyHandle* family, const Slice& key);
+  void Merge(ColumnFamilyHandle* family, const Slice& key,
+             const Slice& operand);
   void DeleteRange(ColumnFamilyHandle* family, const Slice& begin,
                    const Slice& end);
   // Adds bytes that are stored in the log only, for example for replication.
@@ -141,6 +150,8 @@ class VARVE_EXPORT WriteBatch {
   // DB::Write must check the batch: it was created from bytes, or it has range
   // deletions.
   bool unchecked_ = false;
+  // It has merge operands, or may have some because it was created from bytes.
+  bool has_merges_ = false;
   // The bytes of the updates of each family other than the default one, by id.
   // Incomplete if unchecked_.
   std::vector<std::pair<uint32_t, size_t>> families_;

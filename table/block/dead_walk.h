@@ -77,7 +77,7 @@ class DeadWalk {
 
   bool IsVisibleDeletion(uint64_t trailer) const {
     return trailer >> 8 <= sequence_ &&
-           static_cast<ValueType>(trailer & 0xFF) != ValueType::kValue;
+           IsDeletion(static_cast<ValueType>(trailer & 0xFF));
   }
   bool IsSameKey(const Slice& a, const Slice& b) const {
     if (!comparator_.bytewise()) return comparator_.CompareUser(a, b) == 0;

@@ -23,11 +23,9 @@ Status LookupTypeError(uint8_t type, size_t offset) {
   switch (static_cast<ValueType>(type)) {
     case ValueType::kDeletion:
     case ValueType::kValue:
+    case ValueType::kMerge:
     case ValueType::kSingleDeletion:
       return Status();
-    case ValueType::kMerge:
-      feature = "merge operands";
-      break;
     case ValueType::kRangeDeletion:
       feature = "range tombstones";
       break;

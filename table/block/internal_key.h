@@ -84,8 +84,12 @@ inline ValueType ExtractValueType(const Slice& internal_key) {
 
 // Returns whether lookups support entries of a type.
 inline bool IsLookupType(uint8_t type) {
-  return type <= static_cast<uint8_t>(ValueType::kValue) ||
+  return type <= static_cast<uint8_t>(ValueType::kMerge) ||
          type == static_cast<uint8_t>(ValueType::kSingleDeletion);
+}
+// Returns whether an entry of a lookup type deletes its key.
+inline bool IsDeletion(ValueType type) {
+  return type != ValueType::kValue && type != ValueType::kMerge;
 }
 // Returns the error for an unsupported type, at an offset of its block:
 // NotSupported with the name of the feature that the type belongs to, or

@@ -11,6 +11,7 @@
 #include "table/cache/block_cache.h"
 #include "table/reader/block_batch.h"
 #include "table/reader/file_block_iterator.h"
+#include "table/reader/merge_operands.h"
 #include "table/reader/table_iterator.h"
 #include "table/reader/table_opener.h"
 #include "table/reader/table_verifier.h"
@@ -314,10 +315,35 @@ bool Table::Conclude(uint64_t trailer, TableProbe* probe) const {
     Count(*probe, ReadCounts::kFilterTruePositive);
   }
   if (trailer >> 8 < probe->cover) return false;
-  const bool found =
-      static_cast<ValueType>(trailer & 0xFF) == ValueType::kValue;
-  probe->result->state = found ? LookupState::kFound : LookupState::kDeleted;
-  return found;
+  const auto type = static_cast<ValueType>(trailer & 0xFF);
+  if (type != ValueType::kValue) [[unlikely]] {
+    probe->result->state =
+        type == ValueType::kMerge ? LookupState::kMerge : LookupState::kDeleted;
+    return false;
+  }
+  probe->result->state = LookupState::kFound;
+  return true;
+}
+
+Status Table::ReadVersions(const ReadOptions& options,
+                           const TableLookup& lookup,
+                           MergeOperands* versions) const {
+  if (core_.tombstones != nullptr) {
+    versions->Cover(
+        core_.tombstones->MaxCovering(lookup.user_key, lookup.sequence));
+  }
+  if (!core_.filter.MayMatch(lookup.hash, lookup.user_key)) return Status();
+  const InternalKeyComparator& comparator = *core_.options.comparator;
+  TableIterator entry(options, &core_, nullptr);
+  const LookupKey key(lookup.user_key, lookup.sequence);
+  for (entry.Seek(key.internal_key()); entry.Valid(); entry.Next()) {
+    const Slice found = entry.key();
+    if (comparator.CompareUser(ExtractUserKey(found), lookup.user_key) != 0 ||
+        !versions->Add(ExtractTrailer(found), entry.value())) {
+      break;
+    }
+  }
+  return entry.status();
 }
 
 std::unique_ptr<InternalIterator> Table::NewIterator(

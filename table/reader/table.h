@@ -29,6 +29,8 @@ enum class LookupState : uint8_t {
   kNotFound,  // No entry of the key here; search lower levels.
   kFound,     // The value is set.
   kDeleted,   // Deleted here; end the search.
+  // The newest version here is a merge operand. ReadVersions finds the value.
+  kMerge,
 };
 
 // One lookup in a table.
@@ -47,6 +49,7 @@ struct LookupResult {
 
 class Block;
 class BlockRef;
+class MergeOperands;
 class Table;
 
 // The state of a lookup in steps. StartProbe may be called again, for another
@@ -148,6 +151,11 @@ class Table {
   template <bool kSpans>
   Status Get(const ReadOptions& options, const TableLookup& lookup,
              LookupResult* result) const;
+
+  // Adds the versions of the key that are visible at the lookup's sequence
+  // number, newest first, until *versions needs no more. REQUIRES: as Get.
+  Status ReadVersions(const ReadOptions& options, const TableLookup& lookup,
+                      MergeOperands* versions) const;
 
   // Get in four steps, so that the cache misses of many lookups overlap. Each
   // step prefetches the memory that the next one reads; the comment after the
