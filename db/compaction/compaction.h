@@ -2,6 +2,7 @@
 #pragma once
 
 #include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -37,6 +38,7 @@ struct Compaction {
   // Parts that may run in parallel.
   int max_parts = 1;
   const char* reason = "";
+  bool is_manual = false;  // A part of DB::CompactRange.
   bool for_space = false;  // Picked to reclaim space.
   // Picked because readers walk over the dead entries in it.
   bool for_readers = false;
@@ -65,6 +67,12 @@ struct Compaction {
   uint64_t InputBytes() const {
     return TotalFileSize(inputs[0]) + TotalFileSize(inputs[1]);
   }
+  // Returns true if all tables of the version are inputs.
+  bool IsFull() const {
+    size_t files = 0;
+    for (int i = 0; i < kNumLevels; ++i) files += version->files(i).size();
+    return files == inputs[0].size() + inputs[1].size();
+  }
   // Adds the removal of the inputs to the edit.
   void RemoveInputs(VersionEdit* edit) const {
     for (int i = 0; i < 2; ++i) {
@@ -79,8 +87,8 @@ struct Compaction {
       for (FileMetaData* file : files) file->being_compacted = being_compacted;
     }
   }
-  // Returns the smallest known ancestor time of the inputs, or 0 if none is
-  // known.
+  // Returns the earliest known ancestor time of the inputs, or 0 if none is
+  // known. See TableTimes.
   uint64_t OldestAncestorTime() const;
   // Returns the span of user keys of the inputs. REQUIRES: there are inputs.
   KeySpan KeyRange() const;

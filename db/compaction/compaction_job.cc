@@ -73,6 +73,15 @@ std::unique_ptr<InternalIterator> CompactionJob::NewInput() const {
   return NewMergingIterator(context_.comparator, std::move(children));
 }
 
+std::unique_ptr<JobFilter> CompactionJob::NewFilter() const {
+  JobFilter::Job job = context_.FilterJob(TableFileCreationReason::kCompaction,
+                                          compaction_.output_level, stop_);
+  job.context.is_full_compaction = compaction_.IsFull();
+  job.context.is_manual_compaction = compaction_.is_manual;
+  job.level = compaction_.level;
+  return JobFilter::Create(*context_.options, job);
+}
+
 Status CompactionJob::Run() {
   // A trace of its own if it is done by another thread.
   const RequestSpan span("compaction part");
@@ -80,9 +89,12 @@ Status CompactionJob::Run() {
   if (!status.ok()) return status;
   const std::unique_ptr<InternalIterator> input = NewInput();
   OlderTables older_tables(compaction_);
-  CompactionIterator iterator(input.get(), context_.comparator, snapshots_,
-                              tombstones_.get(), &older_tables,
-                              CompactionIterator::Output::kDeeperLevel, stop_);
+  const std::unique_ptr<JobFilter> filter = NewFilter();
+  CompactionIterator iterator(
+      input.get(), context_.comparator, snapshots_, tombstones_.get(),
+      &older_tables, CompactionIterator::Output::kDeeperLevel, stop_,
+      {context_.options->merge_operator.get(), filter.get(),
+       StatisticsImpl::Of(context_.options->statistics.get())});
   std::optional<Slice> end;
   if (begin_ != nullptr) output_begin_ = *begin_;
   if (end_ != nullptr) end = *end_;
@@ -93,6 +105,7 @@ Status CompactionJob::Run() {
   }
   if (status.ok() && output_open_) status = FinishOutput(end);
   entries_read_ = iterator.input_count();
+  skipped_input_ = iterator.skipped_input();
   drops_ = iterator.drops();
   if (!status.ok()) Abandon();
   return status;

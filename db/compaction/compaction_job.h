@@ -12,6 +12,7 @@
 #include "db/compaction/compaction_iterator.h"
 #include "db/compaction/surviving_range_tombstones.h"
 #include "db/compaction/table_output.h"
+#include "db/filter/job_filter.h"
 #include "db/version/version_edit.h"
 #include "varve/status.h"
 
@@ -61,10 +62,13 @@ class CompactionJob {
   // hide all their entries. 0 is the upper level, 1 the output level.
   uint64_t bytes_skipped(int i) const { return bytes_skipped_[i]; }
   uint64_t entries_read() const { return entries_read_; }
+  // Returns true if a filter had entries skipped, which were not read.
+  bool skipped_input() const { return skipped_input_; }
   const CompactionIterator::Drops& drops() const { return drops_; }
 
  private:
   std::unique_ptr<InternalIterator> NewInput() const;
+  std::unique_ptr<JobFilter> NewFilter() const;
   // Sets tombstones_ and surviving_tombstones_.
   Status CollectRangeTombstones();
   // Returns true if range deletions hide the whole file from all readers.
@@ -107,6 +111,7 @@ class CompactionJob {
   uint64_t reported_bytes_ = 0;
   uint64_t bytes_skipped_[2] = {};
   uint64_t entries_read_ = 0;
+  bool skipped_input_ = false;
   CompactionIterator::Drops drops_;
 };
 

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "db/compaction/table_age.h"
 #include "db/compaction/table_output.h"
 #include "db/version/dead_bytes.h"
 #include "util/base/experiment.h"
@@ -154,7 +155,8 @@ class Picker {
       if (compaction != nullptr) return compaction;
     }
     auto compaction = PickForSpace();
-    return compaction != nullptr ? std::move(compaction) : PickForItself();
+    if (compaction == nullptr) compaction = PickForItself();
+    return compaction != nullptr ? std::move(compaction) : PickByAge();
   }
 
   // Completes a compaction whose inputs[0], level and output level are set.
@@ -287,6 +289,30 @@ class Picker {
     return nullptr;
   }
 
+  // The uppermost level first, because its tables may become part of the next
+  // level's compactions.
+  std::unique_ptr<Compaction> PickByAge() {
+    std::unique_ptr<Compaction> c;
+    VisitDueByAge(
+        options_, version_, context_.now_s,
+        [&](int level, FileMetaData* file, bool expired) {
+          const char* const reason = expired ? "ttl" : "periodic";
+          if (level == 0) {
+            c = PickLevel0(reason);
+          } else {
+            c = PickFile(level, expired ? level + 1 : level, file, reason);
+          }
+          if (c == nullptr) return false;
+          // Into the deepest level a table is rewritten, because no compaction
+          // for ttl follows that would remove its deletions, or ask the filter.
+          if (!expired || c->output_level >= version_.DeepestLevel()) {
+            c->trivial_move = false;
+          }
+          return true;
+        });
+    return c;
+  }
+
   // Returns the files of a level that are not being compacted. Files that
   // overlap the fewest bytes of the next level per byte come first, since they
   // cost least to move.
@@ -393,7 +419,7 @@ uint64_t Compaction::OldestAncestorTime() const {
   uint64_t oldest = 0;
   for (const auto& files : inputs) {
     for (const FileMetaData* file : files) {
-      const uint64_t time_s = varve::OldestAncestorTime(*file);
+      const uint64_t time_s = file->FindTimes().oldest_ancestor_s;
       if (time_s != 0 && (oldest == 0 || time_s < oldest)) oldest = time_s;
     }
   }
@@ -449,12 +475,21 @@ bool IsCompactionDue(const CompactionPickerContext& context) {
                   })) {
     return true;
   }
-  if (!version.HidesInDeepestLevel()) return false;
-  const auto& files = version.files(version.DeepestLevel());
-  return std::any_of(files.begin(), files.end(),
-                     [&context](const FileMetaData* file) {
-                       return IsDueForItself(*file, context.oldest_snapshot);
-                     });
+  if (version.HidesInDeepestLevel()) {
+    const auto& files = version.files(version.DeepestLevel());
+    if (std::any_of(files.begin(), files.end(),
+                    [&context](const FileMetaData* file) {
+                      return IsDueForItself(*file, context.oldest_snapshot);
+                    })) {
+      return true;
+    }
+  }
+  // Of level 0, one compaction at a time.
+  return VisitDueByAge(*context.options, version, context.now_s,
+                       [&version](int level, const FileMetaData*, bool) {
+                         return level != 0 ||
+                                !AnyBeingCompacted(version.files(0));
+                       });
 }
 
 uint64_t RewrittenInVain(const Compaction& compaction, uint64_t output_bytes,
@@ -632,6 +667,7 @@ std::unique_ptr<Compaction> PickManualCompaction(
   c->level = request.level;
   c->output_level = request.output_level;
   c->reason = "asked for";
+  c->is_manual = true;
   c = Picker(context, true).Complete(std::move(c));
   if (c == nullptr) {
     *blocked = true;

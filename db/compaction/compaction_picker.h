@@ -28,6 +28,8 @@ struct CompactionPickerContext {
   // bytes flushed since. A compaction that does not promise much more has to
   // wait.
   uint64_t space_debt = 0;
+  // Seconds since 1970 by the wall clock. With 0, no table is due for its age.
+  uint64_t now_s = 0;
 };
 
 // Returns the urgency of a level. A level is due at 1 and above. Files that are
@@ -40,7 +42,7 @@ double CompactionScore(const Options& options, const LevelTargets& targets,
 // Returns true if some level or a single table is due. A table is due if its
 // compaction frees many bytes for its cost (Version::reclaim_candidates). A
 // table of the last level is due if it holds many bytes that were kept for
-// released snapshots.
+// released snapshots. Tables can be due for their age (table_age.h).
 bool IsCompactionDue(const CompactionPickerContext& context);
 
 // Returns about how many bytes compactions must rewrite until no level is due.

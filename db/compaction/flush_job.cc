@@ -20,7 +20,9 @@ Status FlushMemTables(const TableOutputContext& context, const Version& version,
                       const std::vector<MemTable*>& memtables,
                       const std::vector<SequenceNumber>& snapshots,
                       uint64_t file_number, VersionEdit* edit,
-                      CompactionIterator::Drops* drops, FlushPace* pace) {
+                      CompactionIterator::Drops* drops, FlushPace* pace,
+                      TableFileCreationReason reason,
+                      const std::atomic<bool>* stop) {
   std::vector<std::unique_ptr<InternalIterator>> children;
   RangeTombstoneCollector collector(context.comparator);
   for (const MemTable* memtable : memtables) {
@@ -39,10 +41,14 @@ Status FlushMemTables(const TableOutputContext& context, const Version& version,
       tombstones.get(), snapshots, older_tables ? &*older_tables : nullptr);
   const std::unique_ptr<InternalIterator> input =
       NewMergingIterator(context.comparator, std::move(children));
-  CompactionIterator iterator(input.get(), context.comparator, snapshots,
-                              tombstones.get(),
-                              older_tables ? &*older_tables : nullptr,
-                              CompactionIterator::Output::kLevel0);
+  const std::unique_ptr<JobFilter> filter =
+      JobFilter::Create(*context.options, context.FilterJob(reason, 0, stop));
+  CompactionIterator iterator(
+      input.get(), context.comparator, snapshots, tombstones.get(),
+      older_tables ? &*older_tables : nullptr,
+      CompactionIterator::Output::kLevel0, nullptr,
+      {context.options->merge_operator.get(), filter.get(),
+       StatisticsImpl::Of(context.options->statistics.get())});
   iterator.SeekToFirst();
   if (!iterator.Valid() && (!iterator.status().ok() || surviving.empty())) {
     *drops = iterator.drops();

@@ -158,13 +158,15 @@ Status RunCompaction(const TableOutputContext& context,
     RunParts(context.env, jobs.size(), run);
   }
 
+  bool skipped_input = false;
   for (size_t i = 0; i < jobs.size(); ++i) {
     if (status.ok()) status = statuses[i];
+    skipped_input |= jobs[i]->skipped_input();
     result->bytes_written += jobs[i]->bytes_written();
     result->entries_read += jobs[i]->entries_read();
     result->drops.Add(jobs[i]->drops());
   }
-  if (status.ok()) {
+  if (status.ok() && !skipped_input) {
     status =
         CheckEntryCount(context, *jobs[0], table_cache, result->entries_read);
   }

@@ -9,14 +9,13 @@
 #include "monitoring/span.h"
 #include "util/base/experiment.h"
 #include "util/bytes/coding.h"
+#include "varve/merge_operator.h"
 
 namespace varve {
 
 namespace {
 
-// Custom fields of a new file that RocksDB writes too.
-constexpr uint32_t kOldestAncestorTimeField = 5;
-constexpr uint32_t kFileCreationTimeField = 6;
+// A custom field of a new file that RocksDB writes too.
 constexpr uint32_t kRangeDeletionSizeField = 14;
 
 // Written at once before the rate limiter is asked.
@@ -31,19 +30,6 @@ void PutNumberField(std::string* out, uint32_t field, uint64_t number) {
 
 }  // namespace
 
-uint64_t OldestAncestorTime(const FileMetaData& file) {
-  Slice rest(file.other_fields);
-  uint32_t field;
-  Slice value;
-  while (GetVarint32(&rest, &field) && GetLengthPrefixedSlice(&rest, &value)) {
-    uint64_t time_s = 0;
-    if (field == kOldestAncestorTimeField) {
-      return GetVarint64(&value, &time_s) ? time_s : 0;
-    }
-  }
-  return 0;
-}
-
 std::string NewSessionIdentity() {
   constexpr char kDigits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
   std::random_device device;
@@ -51,6 +37,21 @@ std::string NewSessionIdentity() {
   std::string identity(20, '\0');
   for (char& c : identity) c = kDigits[any_digit(device)];
   return identity;
+}
+
+JobFilter::Job TableOutputContext::FilterJob(
+    TableFileCreationReason reason, int output_level,
+    const std::atomic<bool>* stop) const {
+  JobFilter::Job job;
+  job.context.column_family_id = family_id;
+  job.context.column_family_name = family_name;
+  job.context.output_level = output_level;
+  job.context.reason = reason;
+  job.comparator = comparator;
+  job.stats = StatisticsImpl::Of(options->statistics.get());
+  job.log = info_log;
+  job.stop = stop;
+  return job;
 }
 
 TableOutput::TableOutput(const TableOutputContext& context, uint64_t number,
@@ -84,16 +85,16 @@ Status TableOutput::Open() {
   options.session_identity = context_.session_identity;
   options.column_family_id = context_.family_id;
   options.column_family_name = context_.family_name;
+  if (context_.options->merge_operator != nullptr) {
+    options.merge_operator_name = context_.options->merge_operator->Name();
+  }
   options.file_number = metadata_.number;
   // A date.
   options.file_creation_time_s = context_.env->NowMicros() / 1000000;
   options.creation_time_s = oldest_ancestor_time_s_ != 0
                                 ? oldest_ancestor_time_s_
                                 : options.file_creation_time_s;
-  PutNumberField(&metadata_.other_fields, kOldestAncestorTimeField,
-                 options.creation_time_s);
-  PutNumberField(&metadata_.other_fields, kFileCreationTimeField,
-                 options.file_creation_time_s);
+  metadata_.times = {options.creation_time_s, options.file_creation_time_s};
   file_ = NewInstrumentedFile(std::move(file_), context_.env);
   builder_ = std::make_unique<TableBuilder>(options, file_.get());
   return status;

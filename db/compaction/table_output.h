@@ -1,11 +1,13 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <string>
 
 #include "db/compaction/range_tombstone_estimate.h"
+#include "db/filter/job_filter.h"
 #include "db/version/version_edit.h"
 #include "table/block/range_tombstone_set.h"
 #include "table/block/table_options.h"
@@ -23,10 +25,6 @@ namespace varve {
 // blocks of two tables.
 std::string NewSessionIdentity();
 
-// Returns when the oldest table that the file's data came from was written, in
-// seconds since 1970, as in the MANIFEST. Returns 0 if unknown.
-uint64_t OldestAncestorTime(const FileMetaData& file);
-
 // The settings shared by all tables that a column family writes.
 struct TableOutputContext {
   std::string db_path;
@@ -39,8 +37,13 @@ struct TableOutputContext {
   std::string family_name = "default";
   // The tables are written under temporary names and renamed later.
   bool temporary_names = false;
+  Logger* info_log = nullptr;  // May be null.
   // Whether the tables must survive a power failure.
   bool sync = true;
+
+  // Returns a description of a job for JobFilter. `stop` may be null.
+  JobFilter::Job FilterJob(TableFileCreationReason reason, int output_level,
+                           const std::atomic<bool>* stop) const;
 };
 
 // A table file being written, with the metadata of what is in it.

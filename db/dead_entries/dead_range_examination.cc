@@ -26,13 +26,17 @@ uint64_t CountDead(const InternalKeyComparator& comparator,
   uint64_t dead = 0;
   std::string last;
   bool has_last = false;
+  bool hides_older = false;  // `last` has more than merge operands.
   for (uint64_t i = 0; i < kMaxEntries && it->Valid(); ++i, it->Next()) {
     const Slice user_key = ExtractUserKey(it->key());
     if (range.end && comparator.CompareUser(user_key, *range.end) >= 0) {
       break;
     }
     const bool older = has_last && comparator.CompareUser(user_key, last) == 0;
-    if (older || IsDeletion(ExtractValueType(it->key()))) ++dead;
+    const bool hidden = older && hides_older;
+    const ValueType type = ExtractValueType(it->key());
+    if (hidden || IsDeletion(type)) ++dead;
+    hides_older = hidden || type != ValueType::kMerge;
     if (older) continue;
     last.assign(user_key.data(), user_key.size());
     has_last = true;

@@ -62,6 +62,7 @@ Status DBImpl::SetOptions(ColumnFamilyHandle* handle,
         family->name().c_str(), name.c_str(), value.c_str());
   }
   control_.UpdateStallLocked(family);
+  age_watch_.StartLocked();
   jobs_.StartDueLocked();
   scheduler_.SignalLocked();
   events_.DeliverLocked();

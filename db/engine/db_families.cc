@@ -78,7 +78,7 @@ Status DBImpl::CreateColumnFamily(const ColumnFamilyOptions& options,
   if (name.empty()) {
     return Status::InvalidArgument("a column family has no name");
   }
-  if (file_pool_.use_count() == 0) {  // It is not owned: a catalog's.
+  if (IsOfCatalog()) {
     return Status::NotSupported(
         "a catalog's database has only the default column family");
   }
@@ -101,6 +101,7 @@ Status DBImpl::CreateColumnFamily(const ColumnFamilyOptions& options,
     if (status.ok()) {
       added = family.get();
       status = AddFamilyLocked(std::move(family));
+      age_watch_.StartLocked();
       // Nobody can drop it before its handle exists.
       events_.DeliverLocked();
     } else {

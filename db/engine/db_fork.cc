@@ -51,12 +51,14 @@ void DBImpl::TakeOverLocked(bool waits) {
   if (control_.inheritance().MayTakeOver(waits, env_)) {
     scheduler_.ForgetJobsLocked();
     quiet_watch_.ForgetLocked();
+    age_watch_.ForgetLocked();
     if (control_.inheritance().TakeOver()) control_.ClearErrorLocked();
     Log(LogLevel::kInfo, &log_,
         "process %d goes on, after those that it was "
         "forked from",
         static_cast<int>(getpid()));
     control_.UpdateGateLocked();
+    age_watch_.StartLocked();
     jobs_.StartDueLocked();
     return;
   }

@@ -101,7 +101,7 @@ Status DBImpl::CloseLocked() {
 
 void DBImpl::WaitForBackgroundLocked() {
   while (WorkRunsLocked() || auto_resume_.is_running() ||
-         quiet_watch_.is_running()) {
+         quiet_watch_.is_running() || age_watch_.is_running()) {
     scheduler_.WaitLocked();
   }
 }

@@ -11,6 +11,7 @@
 #include "db/engine/db_read.h"
 #include "db/engine/default_family_calls.h"
 #include "db/engine/family_handle.h"
+#include "db/parts/age_watch.h"
 #include "db/parts/auto_resume.h"
 #include "db/parts/buffering_logger.h"
 #include "db/parts/compactor.h"
@@ -160,6 +161,8 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
       VARVE_REQUIRES(mutex_);
   void RemoveOptionsFilesLocked() VARVE_REQUIRES(mutex_);
   bool IsClosed() VARVE_EXCLUDES(mutex_);
+  // Returns whether the DB is one of a catalog's.
+  bool IsOfCatalog() const { return file_pool_.use_count() == 0; }
   Status CloseLocked() VARVE_REQUIRES(mutex_);
   Status SyncLogAtClose();
   void NoteLogsEndLocked() VARVE_REQUIRES(mutex_);
@@ -210,6 +213,7 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   void TryToResume();
   bool WatchesQuietLocked() const VARVE_REQUIRES(mutex_);
   void FlushInQuiet() VARVE_EXCLUDES(mutex_);
+  bool WatchesAgesLocked() const VARVE_REQUIRES(mutex_);
   Status DropCovered(ColumnFamily* family, bool* dropped);
 
   // ---- Immutable after Open ----
@@ -249,6 +253,7 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   Mutex checkpoint_mutex_;
   AutoResume auto_resume_;
   QuietWatch quiet_watch_;
+  AgeWatch age_watch_;
 };
 
 }  // namespace varve

@@ -34,6 +34,9 @@ constexpr SequenceNumber kSpareSequences = uint64_t{1} << 40;
 // A database is quiet when nothing was written for this time.
 constexpr uint64_t kQuietUs = 5 * 1000 * 1000;
 
+// The wall clock is looked at this often.
+constexpr uint64_t kAgeStepUs = uint64_t{10} * 60 * 1000 * 1000;
+
 Options Sanitize(const Options& given) {
   Options options = given;
   RaiseNumbers(&options);
@@ -295,7 +298,16 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
                       return WatchesQuietLocked();
                     },
                     [this] { return versions_->LastSequence(); },
-                    [this] { FlushInQuiet(); }}) {
+                    [this] { FlushInQuiet(); }}),
+      age_watch_(
+          env_, &mutex_, &scheduler_, kAgeStepUs,
+          {[this]()
+               VARVE_NO_THREAD_SAFETY_ANALYSIS { return WatchesAgesLocked(); },
+           [this]() VARVE_NO_THREAD_SAFETY_ANALYSIS {
+             return picker_.NextDueTimeLocked();
+           },
+           [this]()
+               VARVE_NO_THREAD_SAFETY_ANALYSIS { jobs_.StartDueLocked(); }}) {
   options_.env = env_;
   if (ExperimentFlagsOf(options_).counts_memory_atomically) {
     SetMemoryAccountingAtomic(true);
@@ -397,6 +409,7 @@ Status DBImpl::BeginLocked(DbOpening* opening) {
   // Flushes have their own threads, so that no compaction delays them. Two more
   // threads remove files, and examine what readers walked over.
   env_->RaiseBackgroundThreads(2 + MaxFlushes(options_), Env::Priority::kHigh);
+  age_watch_.StartLocked();
   jobs_.StartDueLocked();
   events_.DeliverLocked();
   for (ColumnFamily* const family : families_.live()) family->JoinBudget();

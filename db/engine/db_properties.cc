@@ -51,7 +51,7 @@ uint64_t OldestTableTime(const Version& version) {
   uint64_t oldest = 0;
   for (int level = 0; level < kNumLevels; ++level) {
     for (const FileMetaData* file : version.files(level)) {
-      const uint64_t time_s = OldestAncestorTime(*file);
+      const uint64_t time_s = file->FindTimes().oldest_ancestor_s;
       if (time_s != 0 && (oldest == 0 || time_s < oldest)) oldest = time_s;
     }
   }

@@ -128,6 +128,14 @@ bool DBImpl::WatchesQuietLocked() const {
                          });
 }
 
+// Returns whether a thread waits for tables to get due for their age. The
+// databases of a catalog would have too many threads. Their tables are looked
+// at when they are opened, and after each flush and compaction.
+bool DBImpl::WatchesAgesLocked() const {
+  return !IsOfCatalog() && !read_only_ && !control_.IsEndingLocked() &&
+         !control_.inheritance().is_inherited() && picker_.WatchesAgesLocked();
+}
+
 // Called by the thread of quiet_watch_. A flush drops what the memtable's
 // deletions hide in memory, and the log becomes obsolete. A compaction can then
 // drop what they hide in tables.

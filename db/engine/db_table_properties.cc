@@ -32,11 +32,17 @@ struct TableTotals {
     }
   }
   static constexpr uint64_t TableProperties::*kFields[] = {
-      &TableProperties::num_data_blocks,  &TableProperties::num_entries,
-      &TableProperties::num_deletions,    &TableProperties::num_range_deletions,
-      &TableProperties::raw_key_size,     &TableProperties::raw_value_size,
-      &TableProperties::data_size,        &TableProperties::index_size,
-      &TableProperties::filter_size,      &TableProperties::num_filter_entries,
+      &TableProperties::num_data_blocks,
+      &TableProperties::num_entries,
+      &TableProperties::num_deletions,
+      &TableProperties::num_merge_operands,
+      &TableProperties::num_range_deletions,
+      &TableProperties::raw_key_size,
+      &TableProperties::raw_value_size,
+      &TableProperties::data_size,
+      &TableProperties::index_size,
+      &TableProperties::filter_size,
+      &TableProperties::num_filter_entries,
       &TableProperties::index_partitions,
   };
 };
@@ -65,6 +71,9 @@ std::string Describe(const TableTotals& totals) {
                "; data bytes=%" PRIu64 "; index bytes=%" PRIu64
                "; filter bytes=%" PRIu64 "; filter entries=%" PRIu64,
                p.data_size, p.index_size, p.filter_size, p.num_filter_entries);
+  if (p.num_merge_operands != 0) {
+    AppendFormat(&out, "; merge operands=%" PRIu64, p.num_merge_operands);
+  }
   // Tables that Varve wrote have none.
   if (p.index_partitions != 0) {
     AppendFormat(&out, "; index partitions=%" PRIu64, p.index_partitions);

@@ -84,6 +84,7 @@ void ColumnFamily::MakeTables(const std::string& db_path,
   table_cache_ = std::make_unique<TableCache>(
       db_path, env_, file_options, table_options, options_->max_open_files,
       options_->cache_index_and_filter_blocks, file_pool);
+  output_context_.info_log = info_log;
   version_set_ = versions;
   versions_ = std::make_unique<FamilyVersions>(
       name_, &comparator_, table_cache_.get(), !searches_binary);

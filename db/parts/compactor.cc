@@ -170,7 +170,10 @@ Status Compactor::CompactRangeLocked(ColumnFamily* family,
   for (; request.level < last && status.ok(); ++request.level) {
     status = CompactLevelLocked(family, request, last, exclusive);
   }
-  if (status.ok() && options.rewrite_bottommost_level) {
+  // As in RocksDB, a filter is asked for all entries.
+  const bool filters = family->options().compaction_filter != nullptr ||
+                       family->options().compaction_filter_factory != nullptr;
+  if (status.ok() && (options.rewrite_bottommost_level || filters)) {
     request.below_number = first_new_file;
     status = CompactLevelLocked(family, request, last, exclusive);
   }

@@ -91,6 +91,7 @@ void CountDrops(StatisticsImpl* stats, const CompactionIterator::Drops& drops) {
   RecordTick(stats, Ticker::kCompactionDropNewer, drops.hidden);
   RecordTick(stats, Ticker::kCompactionDropObsolete, drops.obsolete);
   RecordTick(stats, Ticker::kCompactionDropRangeDel, drops.range_deleted);
+  RecordTick(stats, Ticker::kCompactionDropUser, drops.user);
 }
 
 }  // namespace varve

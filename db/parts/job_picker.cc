@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "db/compaction/table_age.h"
 #include "db/parts/job_events.h"
 
 namespace varve {
@@ -54,6 +55,10 @@ CompactionPickerContext JobPicker::ContextLocked(
   context.version = family.version();
   context.running = &family.compactions().running;
   context.space_debt = family.compactions().space_debt;
+  if (CompactsByAge(family.options())) {
+    // Compared with the dates of tables.
+    context.now_s = parts_.place->env()->NowMicros() / 1000000;
+  }
   if (context.version->HidesInDeepestLevel() || context.version->HasWaste() ||
       !context.version->reclaim_candidates().empty()) {
     context.oldest_snapshot = family.snapshots()->FindOldestLocked().sequence;
@@ -81,6 +86,27 @@ std::unique_ptr<Compaction> JobPicker::PickCompactionLocked(
     }
   }
   return nullptr;
+}
+
+bool JobPicker::WatchesAgesLocked() const {
+  const auto& live = parts_.families->live();
+  return std::any_of(live.begin(), live.end(), [](const ColumnFamily* family) {
+    return CompactsByAge(family->options()) &&
+           !family->options().disable_auto_compactions;
+  });
+}
+
+uint64_t JobPicker::NextDueTimeLocked() const {
+  uint64_t first_s = UINT64_MAX;
+  for (const ColumnFamily* const family : parts_.families->live()) {
+    if (!CompactsByAge(family->options()) ||
+        family->options().disable_auto_compactions) {
+      continue;
+    }
+    first_s =
+        std::min(first_s, NextDueTime(family->options(), *family->version()));
+  }
+  return first_s;
 }
 
 std::vector<ColumnFamily*> JobPicker::FamiliesToCleanLocked() const {

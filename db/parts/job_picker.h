@@ -69,6 +69,11 @@ class JobPicker {
   std::unique_ptr<Compaction> PickCompactionLocked(ColumnFamily** family);
   CompactionPickerContext ContextLocked(const ColumnFamily& family) const;
 
+  // Returns whether tables are compacted for their age, of any family.
+  bool WatchesAgesLocked() const;
+  // Returns when the first of them gets due. See NextDueTime.
+  uint64_t NextDueTimeLocked() const;
+
   // ---- Dead entries that readers report ----
 
   // Returns whether dead entries of the family may cause jobs by themselves.

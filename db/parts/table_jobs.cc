@@ -58,7 +58,9 @@ Status TableJobs::WriteTable(FamilyFlush* flush) const {
   CompactionIterator::Drops drops;
   status = FlushMemTables(*flush->family->output_context(), *flush->version, {},
                           flush->memtables, ScanSnapshots(), flush->number,
-                          &flush->edit, &drops, flush->family->flush_pace());
+                          &flush->edit, &drops, flush->family->flush_pace(),
+                          TableFileCreationReason::kFlush,
+                          parts_.scheduler->stop_flag());
   CountDrops(parts_.stats, drops);
   return status;
 }

@@ -24,7 +24,8 @@ Status RecoveryFlush::Add(size_t family, MemTable* memtable) {
   // The tables of earlier memtables are in no version yet.
   Status status = FlushMemTables(
       context, *families_[family].versions->current(), tables_[family],
-      {memtable}, {}, versions_->NewFileNumber(), &edit, &drops);
+      {memtable}, {}, versions_->NewFileNumber(), &edit, &drops, nullptr,
+      TableFileCreationReason::kRecovery);
   if (memtable->Unref()) delete memtable;
   for (auto& [level, file] : *edit.mutable_new_files()) {
     tables_[family].push_back(std::move(file));

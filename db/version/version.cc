@@ -81,7 +81,16 @@ Version::Version(const InternalKeyComparator* comparator,
     : comparator_(comparator), table_cache_(table_cache) {
   for (int level = 0; level < kNumLevels; ++level) {
     levels_[level] = std::move(levels[level]);
-    for (FileMetaData* file : levels_[level]) ++file->refs;
+    TableTimes& oldest = oldest_times_[level];
+    oldest = {UINT64_MAX, UINT64_MAX};
+    for (FileMetaData* file : levels_[level]) {
+      ++file->refs;
+      const TableTimes times = file->FindTimes();
+      oldest.oldest_ancestor_s =
+          std::min(oldest.oldest_ancestor_s, times.oldest_ancestor_s);
+      oldest.file_creation_s =
+          std::min(oldest.file_creation_s, times.file_creation_s);
+    }
     if (levels_[level].empty()) continue;
     deepest_level_ = level;
     level_bytes_[level] = TotalFileSize(levels_[level]);

@@ -79,6 +79,12 @@ class Version {
   uint64_t NumBytes(int level) const { return level_bytes_[level]; }
   // Returns the deepest level that has files, or 0.
   int DeepestLevel() const { return deepest_level_; }
+  // Returns the earliest of each of the times of a level's tables when the
+  // version was created (FileMetaData::FindTimes). A time is 0 if it was not
+  // known for each table. Both are UINT64_MAX for a level without tables.
+  const TableTimes& OldestTimes(int level) const {
+    return oldest_times_[level];
+  }
   // Returns whether FileMetaData::hidden_bytes is not 0 for a file in the
   // deepest level. Returns false if that is level 0, because all of its tables
   // are compacted in time.
@@ -225,6 +231,7 @@ class Version {
   std::vector<FileMetaData*> levels_[kNumLevels];
   LevelPrefixes prefixes_[kNumLevels];  // Empty if not used.
   uint64_t level_bytes_[kNumLevels] = {};
+  TableTimes oldest_times_[kNumLevels];
   mutable RangeTombstoneCache tombstones_;
   std::vector<int> filled_levels_;  // Levels above 0 that have files.
   int deepest_level_ = 0;

@@ -50,6 +50,8 @@ enum CustomTag : uint32_t {
   kTerminate = 1,
   kMinLogNumberToKeepHack = 3,
   kOldestBlobFile = 4,
+  kOldestAncestorTime = 5,
+  kFileCreationTime = 6,
   kRangeDeletionSize = 14,
   kTailSize = 15,
   kUserTimestampsPersisted = 16,
@@ -69,6 +71,12 @@ void PutTagged(std::string* out, uint32_t tag, uint64_t value) {
   PutVarint64(out, value);
 }
 
+void PutNumberField(std::string* out, uint32_t tag, uint64_t number) {
+  PutVarint32(out, tag);
+  PutVarint32(out, static_cast<uint32_t>(VarintLength(number)));
+  PutVarint64(out, number);
+}
+
 void EncodeFile(std::string* out, int level, const FileMetaData& file) {
   PutVarint32(out, kNewFile4);
   PutVarint32(out, static_cast<uint32_t>(level));
@@ -80,9 +88,13 @@ void EncodeFile(std::string* out, int level, const FileMetaData& file) {
   PutVarint64(out, file.largest_sequence);
   if (file.tail_size != 0) {
     // RocksDB writes it since 8.3, and 7.8 skips it.
-    PutVarint32(out, kTailSize);
-    PutVarint32(out, static_cast<uint32_t>(VarintLength(file.tail_size)));
-    PutVarint64(out, file.tail_size);
+    PutNumberField(out, kTailSize, file.tail_size);
+  }
+  if (file.times.oldest_ancestor_s != 0) {
+    PutNumberField(out, kOldestAncestorTime, file.times.oldest_ancestor_s);
+  }
+  if (file.times.file_creation_s != 0) {
+    PutNumberField(out, kFileCreationTime, file.times.file_creation_s);
   }
   out->append(file.other_fields);
   PutVarint32(out, kTerminate);
@@ -147,6 +159,18 @@ Status DecodeCustomFields(Slice* input, FileMetaData* file,
         if (!GetVarint64(&rest, &number)) return Malformed("blob file number");
         if (number != 0) return Status::NotSupported("blob files");
         break;
+      }
+      case kOldestAncestorTime:
+      case kFileCreationTime: {
+        uint64_t time_s;
+        Slice rest = field;
+        if (!GetVarint64(&rest, &time_s)) time_s = 0;  // Unknown.
+        if (tag == kOldestAncestorTime) {
+          file->times.oldest_ancestor_s = time_s;
+        } else {
+          file->times.file_creation_s = time_s;
+        }
+        continue;  // EncodeTo writes them from `times`.
       }
       case kRangeDeletionSize: {
         // RocksDB writes it only if it is not 0. See TableOutput::Finish.

@@ -34,6 +34,14 @@ struct TableIdentity {
   bool operator==(const TableIdentity&) const = default;
 };
 
+// Times of a table, in seconds since 1970 by the wall clock. 0 if unknown.
+struct TableTimes {
+  // When the oldest of the tables that the data came from was written. Data
+  // keeps it through compactions.
+  uint64_t oldest_ancestor_s = 0;
+  uint64_t file_creation_s = 0;
+};
+
 // The metadata of a table file.
 struct FileMetaData {
   // As in the MANIFEST. Immutable after the file is added to a version.
@@ -49,6 +57,7 @@ struct FileMetaData {
   uint64_t tail_size = 0;
   // True for a file from LevelDB's MANIFEST, which has no sequence numbers.
   bool sequences_unknown = false;
+  TableTimes times;
   // Fields of the edit that Varve does not use but preserves. Each is a varint
   // tag and length-prefixed bytes.
   std::string other_fields;
@@ -92,6 +101,30 @@ struct FileMetaData {
     // acquire: as in TableCache::Find.
     const Table* const open = table.table.load(std::memory_order_acquire);
     return open != nullptr ? DeadEntriesOf(open->properties()) : dead;
+  }
+  // Returns the times of the MANIFEST. Those that it does not have are the ones
+  // of the table's properties, if the table is open. Without a time of its own,
+  // the file is as old as its data. Takes no lock and reads no file.
+  TableTimes FindTimes() const {
+    TableTimes found = times;
+    if (found.oldest_ancestor_s != 0 && found.file_creation_s != 0) {
+      return found;
+    }
+    // acquire: as in TableCache::Find.
+    const Table* const open = table.table.load(std::memory_order_acquire);
+    if (open != nullptr) {
+      const TableProperties& properties = open->properties();
+      if (found.oldest_ancestor_s == 0) {
+        found.oldest_ancestor_s = properties.creation_time_s;
+      }
+      if (found.file_creation_s == 0) {
+        found.file_creation_s = properties.file_creation_time_s;
+      }
+    }
+    if (found.file_creation_s == 0) {
+      found.file_creation_s = found.oldest_ancestor_s;
+    }
+    return found;
   }
   TableIdentity Identity() const {
     return {file_size, smallest, largest, largest_sequence};

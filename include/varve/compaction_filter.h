@@ -20,9 +20,15 @@ enum class TableFileCreationReason : uint8_t { kFlush, kCompaction, kRecovery };
 // Decides on the entries of compactions.
 //
 // A filter is asked once in a job for the newest version of each key in the
-// job's tables, unless a snapshot needs that version. Newer versions may be in
-// other tables. Values that result from merge operands in the same job are not
-// asked for; the operands are.
+// job's tables, unless a snapshot needs that version. Snapshots that are taken
+// after the job began do not count. Newer versions may be in other tables.
+// Values that result from merge operands in the same job are not asked for; the
+// operands are.
+//
+// A filter in ColumnFamilyOptions::compaction_filter is for compactions. A
+// factory decides whether flushes are filtered, too. Tables that are moved to
+// another level without a rewrite are not filtered. DB::CompactRange moves
+// none, and rewrites the last level, so that it asks for all keys of the range.
 //
 // A filter that throws is not asked again in the job: the rest is kept, and the
 // informational log says so. While a call does not return, its job does not
@@ -44,12 +50,14 @@ class VARVE_EXPORT CompactionFilter {
     // Removes the key, as DB::Delete: older versions of it stay hidden. A merge
     // operand is removed alone.
     kRemove,
-    // Sets the value, or the merge operand, to *new_value.
+    // Sets the value, or the merge operand, to *new_value. If key and value
+    // exceed 3 GiB, the entry is kept.
     kChangeValue,
     // Removes all keys from this one, inclusive, to *skip_until, exclusive,
     // without a deletion: older versions in other tables can be seen again.
-    // Faster than kRemove for many keys. Versions that snapshots need are kept.
-    // If *skip_until is not after the key, the entry is kept.
+    // Ends with the job, or its part, that the filter is for. Faster than
+    // kRemove for many keys. Versions that snapshots need are kept, for the
+    // snapshots only. If *skip_until is not after the key, the entry is kept.
     kRemoveAndSkipUntil,
   };
 
@@ -68,8 +76,9 @@ class VARVE_EXPORT CompactionFilter {
 
   virtual ~CompactionFilter() = default;
 
-  // Decides on an entry of a level. `new_value` and `skip_until` are empty
-  // before; see Decision. The default calls Filter, or FilterMergeOperand.
+  // Decides on an entry. `level` is the upper one of the job's levels, and 0 in
+  // a flush. `new_value` and `skip_until` are empty before; see Decision. The
+  // default calls Filter, or FilterMergeOperand.
   virtual Decision FilterV2(int level, const Slice& key, ValueType type,
                             const Slice& existing_value, std::string* new_value,
                             std::string* skip_until) const;

@@ -433,7 +433,8 @@ struct FlushOptions {
 // Options of DB::CompactRange.
 struct CompactRangeOptions {
   // Also rewrite tables on the last level that nothing is compacted into, so
-  // that no obsolete version or deletion remains in the range. Default: false.
+  // that no obsolete version or deletion remains in the range. Always done if
+  // the family has a compaction filter. Default: false.
   bool rewrite_bottommost_level = false;
 
   // Run no other compaction at the same time. If false, this compaction only

@@ -44,8 +44,8 @@ struct TableProperties {
   // Of a partitioned index, which only other programs write; otherwise 0.
   uint64_t index_partitions = 0;
   uint64_t top_level_index_size = 0;
-  // Varve's own. Entries whose user key is the one of the entry before, and the
-  // most successive entries that are deletions or such entries.
+  // Varve's own. Entries that a newer value or deletion of their user key
+  // hides, and the most successive entries that are deletions or such entries.
   uint64_t num_hidden_entries = 0;
   uint64_t longest_dead_run = 0;
   uint64_t format_version = 0;
@@ -70,8 +70,8 @@ struct DeadEntries {
   bool known = false;
   uint64_t entries = 0;    // All.
   uint64_t deletions = 0;  // Of single keys.
-  // Their user key is the one of the entry before. Deletions can be among them.
-  // Always 0 in a table that another program wrote.
+  // A newer value or deletion of their user key hides them. Deletions can be
+  // among them. Always 0 in a table that another program wrote.
   uint64_t hidden = 0;
   // The most successive entries that are deletions or hidden.
   uint64_t longest_run = 0;

@@ -32,6 +32,7 @@ struct TableBuilderOptions {
   std::string session_identity;
   uint32_t column_family_id = 0;
   std::string column_family_name = "default";
+  std::string merge_operator_name = "nullptr";  // RocksDB's word for none.
   uint64_t file_number = 0;
   // Creation times of the oldest data and of the file.
   uint64_t creation_time_s = 0;

@@ -128,6 +128,9 @@ struct TableBuilder::Rep {
   // Returns whether the key, which shares `shared` bytes with the last one, has
   // the user key of the last one.
   bool RepeatsUserKey(const Slice& internal_key, size_t shared) const;
+  // Returns whether a newer version hides the entry that is to be added.
+  // `repeats`: whether it has the user key of the last one.
+  bool IsHidden(ValueType type, bool repeats);
   void Count(const Slice& internal_key, const Slice& value, bool hidden);
   // Returns the error of an entry that cannot be added.
   Status Refusal(const Slice& internal_key, const Slice& value) const;
@@ -163,6 +166,8 @@ struct TableBuilder::Rep {
   TableFilterBuilder filter;
   TableProperties properties;
   uint64_t dead_run = 0;  // Successive dead entries up to the last entry.
+  // The last user key has a value or a deletion: more than merge operands.
+  bool hides_older = false;
   std::vector<std::pair<std::string, BlockHandle>> meta_blocks;
   Footer footer;
 };
@@ -196,15 +201,21 @@ bool TableBuilder::Rep::RepeatsUserKey(const Slice& internal_key,
              : shared + kTrailerSize >= internal_key.size();
 }
 
+bool TableBuilder::Rep::IsHidden(ValueType type, bool repeats) {
+  const bool hidden = repeats && hides_older;
+  hides_older = hidden || type != ValueType::kMerge;
+  return hidden;
+}
+
 void TableBuilder::Rep::Count(const Slice& internal_key, const Slice& value,
                               bool hidden) {
   ++properties.num_entries;
   properties.raw_key_size += internal_key.size();
   properties.raw_value_size += value.size();
   const ValueType type = ExtractValueType(internal_key);
-  const bool deletes =
-      type == ValueType::kDeletion || type == ValueType::kSingleDeletion;
+  const bool deletes = IsDeletion(type);
   if (deletes) ++properties.num_deletions;
+  if (type == ValueType::kMerge) ++properties.num_merge_operands;
   if (hidden) ++properties.num_hidden_entries;
   dead_run = deletes || hidden ? dead_run + 1 : 0;
   properties.longest_dead_run = std::max(properties.longest_dead_run, dead_run);
@@ -321,7 +332,7 @@ void TableBuilder::Rep::WriteProperties() {
   properties.session_identity = options.session_identity;
   // The values that RocksDB writes for features that are not in use.
   properties.other = {{"rocksdb.fixed.key.length", std::string(1, '\0')},
-                      {"rocksdb.merge.operator", "nullptr"},
+                      {"rocksdb.merge.operator", options.merge_operator_name},
                       {"rocksdb.prefix.extractor.name", "nullptr"},
                       {"rocksdb.property.collectors", "[]"}};
   std::string body = EncodeProperties(properties);
@@ -364,7 +375,8 @@ bool TableBuilder::Add(const Slice& internal_key, const Slice& value) {
     r->status = r->Refusal(internal_key, value);
     return false;
   }
-  const bool hidden = r->RepeatsUserKey(internal_key, shared);
+  const bool hidden = r->IsHidden(ExtractValueType(internal_key),
+                                  r->RepeatsUserKey(internal_key, shared));
 
   const bool full = r->MustCloseBlock(internal_key, value);
   if (full) r->CloseDataBlock();

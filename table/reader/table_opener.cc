@@ -305,7 +305,6 @@ Status TableOpener::CheckProperties() const {
     return NotSupported("the keys are ordered by '" + comparator +
                         "', not by '" + expected + "'");
   }
-  if (properties.num_merge_operands > 0) return NotSupported("merge operands");
   // Otherwise only the read of a compressed block would report it.
   for (const CompressionType type :
        {CompressionType::kSnappy, CompressionType::kZlib,

@@ -57,8 +57,6 @@ constexpr Refusal kRefusedAtOpen[] = {
     {"damaged-sst-zero-length/db/000009.sst", "Corruption: 000009.sst: too sh"},
     {"refuse-format-version-6/db/000005.sst",
      "Not supported: 000005.sst: format_version 6"},
-    {"refuse-merge-sst/db/000009.sst",
-     "Not supported: 000009.sst: merge operands"},
     {"refuse-plain-table/db/000009.sst",
      "Not supported: 000009.sst: a plain table"},
     {"refuse-reverse-comparator/db/000009.sst",

@@ -23,6 +23,11 @@ class ModelDb {
     entries_[key] = value;
   }
   void Delete(const std::string& key) { entries_.erase(key); }
+  // As the string append operator does.
+  void Merge(const std::string& key, const std::string& operand) {
+    const auto [entry, is_new] = entries_.try_emplace(key, operand);
+    if (!is_new) entry->second += "," + operand;
+  }
   void DeleteRange(const std::string& begin, const std::string& end) {
     if (begin >= end) return;
     entries_.erase(entries_.lower_bound(begin), entries_.lower_bound(end));
@@ -50,6 +55,9 @@ class ModelDb {
       model_->Put(key.ToString(), value.ToString());
     }
     void Delete(const Slice& key) override { model_->Delete(key.ToString()); }
+    void Merge(const Slice& key, const Slice& operand) override {
+      model_->Merge(key.ToString(), operand.ToString());
+    }
     void DeleteRange(const Slice& begin, const Slice& end) override {
       model_->DeleteRange(begin.ToString(), end.ToString());
     }
@@ -102,6 +110,11 @@ class ModelFamilies {
     }
     Status SingleDeleteCF(uint32_t family, const Slice& key) override {
       return DeleteCF(family, key);
+    }
+    Status MergeCF(uint32_t family, const Slice& key,
+                   const Slice& operand) override {
+      model_->families_[family].Merge(key.ToString(), operand.ToString());
+      return Status::OK();
     }
     Status DeleteRangeCF(uint32_t family, const Slice& begin,
                          const Slice& end) override {

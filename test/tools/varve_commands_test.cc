@@ -339,7 +339,7 @@ TEST_F(VarveCommandsTest, ExitCodesTellFailuresApart) {
   EXPECT_EQ(RunHere({"scan"}).exit_code, kExitDamage);
   EXPECT_EQ(RunHere({"count"}).exit_code, kExitDamage);
   EXPECT_EQ(RunHere({"check"}).exit_code, kExitDamage);
-  UseFixture("refuse-merge-sst");
+  UseFixture("refuse-wide-columns-sst");
   EXPECT_EQ(RunHere({"scan"}).exit_code, kExitFailure);
   EXPECT_EQ(RunHere({"check"}).exit_code, kExitFailure);
 }

@@ -165,7 +165,7 @@ TEST_F(VarveInspectTest, ShowsTheRestOfADamagedLog) {
   EXPECT_EQ(flipped.exit_code, kExitDamage);
   EXPECT_THAT(flipped.out, HasSubstr("10 records\n"));
   EXPECT_THAT(flipped.error, HasSubstr("000010.log offset 790"));
-  UseFixture("refuse-merge-wal");
+  UseFixture("refuse-prepared-txn");
   EXPECT_EQ(RunCommand({"dump-wal", Table(".log")}).exit_code, kExitFailure);
 }
 
@@ -370,7 +370,7 @@ TEST_F(VarveInspectTest, NamesALogThatIsMissingBeforeOthers) {
 }
 
 TEST_F(VarveInspectTest, DistinguishesMissingFeaturesFromDamage) {
-  for (const char* name : {"refuse-merge-sst", "refuse-merge-wal",
+  for (const char* name : {"refuse-wide-columns-sst", "refuse-prepared-txn",
                            "refuse-plain-table", "refuse-blob-files"}) {
     UseFixture(name);
     const Outcome outcome = RunHere({"check"});

@@ -2,8 +2,8 @@
 //
 // Goal: databases of several column families that RocksDB wrote read as it knew
 // them, whole or some families of them, and stay so when Varve goes on writing.
-// Method: the fixtures cf-* and refuse-column-family-sst, with their expected
-// contents by family.
+// Method: the fixtures cf-*, merge-uint64add, merge-stringappend-cf and
+// refuse-column-family-sst, with their expected contents by family.
 
 #include <algorithm>
 #include <map>
@@ -14,6 +14,7 @@
 #include "test/testing/comparators.h"
 #include "test/testing/db/families_fixture.h"
 #include "test/testing/fixtures.h"
+#include "varve/merge_operator.h"
 
 namespace varve::test {
 namespace {
@@ -31,6 +32,8 @@ class RocksDbReverse : public ComparatorWithoutSeparators {
 std::vector<std::string> Names() {
   std::vector<std::string> names = FixtureNames("cf-");
   names.emplace_back("refuse-column-family-sst");
+  names.emplace_back("merge-uint64add");
+  names.emplace_back("merge-stringappend-cf");
   return names;
 }
 
@@ -44,8 +47,13 @@ class FamiliesFixtureTest : public FamiliesTest,
     options_.experiment = TestExperiment();
     family_options_["reverse"] = options_;
     family_options_["reverse"].comparator = &reverse_;
+    if (GetParam() == "merge-uint64add") {
+      options_.merge_operator = NewUInt64AddOperator();
+    }
+    family_options_["lists"] = options_;
+    family_options_["lists"].merge_operator = NewStringAppendOperator();
     ASSERT_TRUE(Ok(DB::ListColumnFamilies(options_, path_, &names_)));
-    ASSERT_GT(names_.size(), 1u);
+    ASSERT_FALSE(names_.empty());
     for (const std::string& name : names_) expected_[name];
     std::istringstream lines(ReadWholeFile(source_ + "/expected.txt"));
     for (std::string line; std::getline(lines, line);) {

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "test/testing/fixtures.h"
+#include "varve/merge_operator.h"
 
 namespace varve::test {
 namespace {
@@ -25,8 +26,6 @@ struct Refusal {
 constexpr Refusal kRefusals[] = {
     {"refuse-blob-files", "blob"},
     {"refuse-format-version-6", "version.*6"},
-    {"refuse-merge-sst", "merge"},
-    {"refuse-merge-wal", "merge"},
     {"refuse-plain-table", "plain"},
     {"refuse-prepared-txn", "two-phase|prepare|transaction"},
     {"refuse-prepared-txn-old-log", "two-phase|prepare|transaction"},
@@ -47,7 +46,8 @@ std::vector<std::string> Undamaged(bool refused) {
   std::vector<std::string> names;
   for (const std::string& name : FixtureNames("")) {
     if (name.starts_with("damaged-") || name.starts_with("crafted-") ||
-        name.starts_with("cf-") || name == "refuse-column-family-sst") {
+        name.starts_with("cf-") || name == "merge-uint64add" ||
+        name == "merge-stringappend-cf" || name == "refuse-column-family-sst") {
       continue;
     }
     const bool is_refused = RefusedFeature(name) != nullptr;
@@ -61,6 +61,7 @@ class FixtureOpensTest : public FixtureTest,
  protected:
   void SetUp() override {
     CopyFixture(GetParam());
+    options_.merge_operator = NewStringAppendOperator();
     ASSERT_TRUE(HasFile("expected.txt"));
     expected_ = ReadExpected();
   }

@@ -18,6 +18,7 @@
 
 #include "test/testing/db/families_fixture.h"
 #include "test/testing/seed.h"
+#include "varve/merge_operator.h"
 #include "varve/testing/fault_injection_env.h"
 
 namespace varve::test {
@@ -75,6 +76,8 @@ Options RandomOptions(Rng* rng) {
   options.max_background_jobs = rng->Between(1, 4);
   options.max_total_wal_size = rng->Pick<uint64_t>({0, 0, 64 << 10, 1 << 20});
   options.atomic_flush = rng->OneIn(4);
+  options.merge_operator = NewStringAppendOperator();
+  options.max_successive_merges = rng->Pick<size_t>({0, 0, 1, 4});
   options.level0_file_num_compaction_trigger = rng->Between(1, 6);
   options.num_levels = rng->Pick({2, 3, 4, 7, 7, 7});
   options.target_file_size_base = rng->Pick<uint64_t>({64 << 10, 256 << 10});
@@ -109,7 +112,8 @@ class ModelRun {
         path_(memory_ == nullptr ? dir_.Sub("it") : "/db/it"),
         most_families_(rng_.OneIn(4) ? 1 : rng_.Between(2, 8)),
         key_count_(rng_.Pick({50, 500, 5000})),
-        range_deletion_percent_(rng_.Pick<uint64_t>({0, 1, 3, 20})) {
+        range_deletion_percent_(rng_.Pick<uint64_t>({0, 1, 3, 20})),
+        merge_percent_(rng_.Pick<uint64_t>({0, 10, 60})) {
     if (memory_ == nullptr) {
       ++totals_->on_disk;
     } else {
@@ -295,6 +299,8 @@ class ModelRun {
       batch->DeleteRange(family, Key(begin), Key(begin + size));
     } else if (rng_.OneIn(3)) {
       batch->Delete(family, RandomKey());
+    } else if (merge_percent_ > rng_.Below(100)) {
+      batch->Merge(family, RandomKey(), rng_.Bytes(rng_.Below(30)));
     } else {
       batch->Put(family, RandomKey(), RandomValue());
     }
@@ -624,6 +630,7 @@ class ModelRun {
   const int most_families_;
   const int key_count_;
   const uint64_t range_deletion_percent_;
+  const uint64_t merge_percent_;
   Options options_;
   int least_levels_ = 0;  // Levels may have tables now.
   std::unique_ptr<DB> db_;

@@ -355,6 +355,9 @@ TEST_F(DbOptionsTest, OptionsAreSetByName) {
       {"num_levels", "4"},
       {"max_bytes_for_level_multiplier", "2.5"},
       {"level_compaction_dynamic_level_bytes", "false"},
+      {"max_successive_merges", "1K"},
+      {"ttl", "86400"},
+      {"periodic_compaction_seconds", "18446744073709551615"},
       {"disable_auto_compactions", "false"},
       {"rate_limiter", "1T"},
       {"stats_level", "except_timers"},
@@ -376,6 +379,9 @@ TEST_F(DbOptionsTest, OptionsAreSetByName) {
   EXPECT_EQ(options_.compression_level, -1);
   EXPECT_EQ(options_.filter_policy->BuiltinBloomBitsPerKey(), 9.9);
   EXPECT_EQ(options_.num_levels, 4);
+  EXPECT_EQ(options_.max_successive_merges, 1024u);
+  EXPECT_EQ(options_.ttl, 86400u);
+  EXPECT_EQ(options_.periodic_compaction_seconds, UINT64_MAX);
   EXPECT_EQ(options_.max_bytes_for_level_multiplier, 2.5);
   EXPECT_EQ(options_.rate_limiter->GetBytesPerSecond(), uint64_t{1} << 40);
   EXPECT_EQ(options_.stats_level, StatsLevel::kExceptTimers);

@@ -1,0 +1,70 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// A thread that starts the compactions which tables get due for by their age
+// alone (`ttl` and `periodic_compaction_seconds`), so that an idle database has
+// them too. It runs only while such an option is set. Ages are by the wall
+// clock, which may be corrected at any time, and is looked at every few minutes
+// at least. Thread-safety: guarded by the DB mutex.
+
+#include <cstdint>
+#include <functional>
+#include <utility>
+
+#include "db/parts/background_scheduler.h"
+#include "util/base/mutex.h"
+#include "util/threads/thread_pool.h"
+#include "varve/env.h"
+
+namespace varve {
+
+class AgeWatch {
+ public:
+  // All are called with the DB mutex held.
+  struct Owner {
+    std::function<bool()> is_wanted;
+    // Returns when the first table gets due, in seconds since 1970, and
+    // UINT64_MAX if none will be.
+    std::function<uint64_t()> next_due_s;
+    // Called when a table is due, and again after a second if it still is.
+    std::function<void()> act;
+  };
+
+  // `mutex` is the DB's. All must outlive this object. `step_us`: how often it
+  // looks at the clock at least.
+  AgeWatch(Env* env, Mutex* mutex, BackgroundScheduler* scheduler,
+           uint64_t step_us, Owner owner)
+      : env_(env),
+        mutex_(mutex),
+        scheduler_(scheduler),
+        step_us_(step_us),
+        owner_(std::move(owner)) {}
+  AgeWatch(const AgeWatch&) = delete;
+  AgeWatch& operator=(const AgeWatch&) = delete;
+
+  // Starts the thread if it is wanted and does not run. If no thread can be
+  // created, tables that are due wait for the next job or the next call.
+  void StartLocked();
+  // Returns true until the thread is not wanted any more or the scheduler
+  // stops. The scheduler signals its end.
+  bool is_running() const { return is_running_; }
+  // After fork() the thread exists in the parent process only.
+  void ForgetLocked() { is_running_ = false; }
+
+ private:
+  void Run();
+  // Returns true when a table is due, and false if the thread is to end. May
+  // release the mutex and reacquire it.
+  bool AwaitDueLocked(uint64_t least_us);
+
+  Env* const env_;
+  Mutex* const mutex_;
+  BackgroundScheduler* const scheduler_;
+  const uint64_t step_us_;
+  const Owner owner_;
+  bool is_running_ = false;
+  // A pool of its own, as for AutoResume.
+  ThreadPool pool_{{.name = "varve:age"}};
+};
+
+}  // namespace varve

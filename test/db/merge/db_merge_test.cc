@@ -1,0 +1,475 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: a key with merge operands reads as if the operator had been applied at
+// each write, wherever its versions are: in memtables, in tables, on both sides
+// of snapshots, of deletions and of range deletions. Method: string append,
+// which shows lost, repeated and exchanged operands, in directed cases and at
+// random against a map.
+
+#include "varve/merge_operator.h"
+
+#include <atomic>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "test/testing/db_helpers.h"
+#include "test/testing/seed.h"
+#include "varve/column_family.h"
+
+namespace varve::test {
+namespace {
+
+class DbMergeTest : public DbTestBase {
+ protected:
+  void SetUp() override {
+    options_.merge_operator = NewStringAppendOperator();
+    options_.disable_auto_compactions = true;
+    Open();
+  }
+
+  void Merge(const std::string& key, const std::string& operand) {
+    ASSERT_TRUE(Ok(db_->Merge({}, key, operand)));
+  }
+
+  // Returns the key's value as Get, MultiGet and iterators in both directions
+  // find it, which must be the same.
+  std::string Read(const std::string& key, const Snapshot* snapshot = nullptr) {
+    const std::string value = Get(key, snapshot);
+    ReadOptions options;
+    options.snapshot = snapshot;
+    PinnableSlice pinned;
+    Status status = db_->Get(options, key, &pinned);
+    EXPECT_EQ(status.ok() ? pinned.ToString() : Text(status), value);
+    const Slice keys[] = {key, "absent", key};
+    std::string values[3];
+    Status statuses[3];
+    db_->MultiGet(options, 3, keys, values, statuses);
+    EXPECT_EQ(statuses[0].ok() ? values[0] : Text(statuses[0]), value);
+    EXPECT_EQ(statuses[2].ok() ? values[2] : Text(statuses[2]), value);
+    EXPECT_TRUE(statuses[1].IsNotFound());
+    const auto it = db_->NewIterator(options);
+    const auto found = [&] {
+      if (!it->status().ok()) return it->status().ToString();
+      return it->Valid() && it->key() == Slice(key) ? it->value().ToString()
+                                                    : std::string("NotFound");
+    };
+    it->Seek(key);
+    EXPECT_EQ(found(), value);
+    it->SeekForPrev(key);
+    EXPECT_EQ(found(), value);
+    return value;
+  }
+
+  static std::string Text(const Status& status) {
+    return status.IsNotFound() ? "NotFound" : status.ToString();
+  }
+};
+
+TEST_F(DbMergeTest, AppliesOperandsInAllPlaces) {
+  Merge("a", "1");
+  EXPECT_EQ(Read("a"), "1");
+  Merge("a", "2");
+  EXPECT_EQ(Read("a"), "1,2");
+  Flush();
+  EXPECT_EQ(Read("a"), "1,2");
+  Merge("a", "3");
+  EXPECT_EQ(Read("a"), "1,2,3");
+  Flush();
+  Reopen();
+  EXPECT_EQ(Read("a"), "1,2,3");
+  CompactAll();
+  EXPECT_EQ(Read("a"), "1,2,3");
+  Merge("a", "4");
+  EXPECT_EQ(Read("a"), "1,2,3,4");
+  Put("a", "new");
+  Merge("a", "5");
+  EXPECT_EQ(Read("a"), "new,5");
+  Reopen();
+  EXPECT_EQ(Read("a"), "new,5");
+}
+
+TEST_F(DbMergeTest, EndsAtDeletions) {
+  Put("a", "v");
+  Merge("a", "1");
+  Flush();
+  Delete("a");
+  EXPECT_EQ(Read("a"), "NotFound");
+  Merge("a", "2");
+  EXPECT_EQ(Read("a"), "2");
+  Flush();
+  EXPECT_EQ(Read("a"), "2");
+  ASSERT_TRUE(Ok(db_->DeleteRange({}, "a", "b")));
+  EXPECT_EQ(Read("a"), "NotFound");
+  Merge("a", "3");
+  Merge("a", "4");
+  EXPECT_EQ(Read("a"), "3,4");
+  Flush();
+  EXPECT_EQ(Read("a"), "3,4");
+  CompactAll();
+  EXPECT_EQ(Read("a"), "3,4");
+}
+
+TEST_F(DbMergeTest, SnapshotsKeepTheirStripes) {
+  std::vector<const Snapshot*> snapshots;
+  std::vector<std::string> expected;
+  Put("a", "v");
+  std::string value = "v";
+  for (int i = 0; i < 6; ++i) {
+    snapshots.push_back(db_->GetSnapshot());
+    expected.push_back(value);
+    for (int j = 0; j <= i % 3; ++j) {
+      Merge("a", std::to_string(i));
+      value += "," + std::to_string(i);
+    }
+    if (i % 2 == 1) Flush();
+  }
+  const auto check = [&] {
+    EXPECT_EQ(Read("a"), value);
+    for (size_t i = 0; i < snapshots.size(); ++i) {
+      EXPECT_EQ(Read("a", snapshots[i]), expected[i]);
+    }
+  };
+  check();
+  Flush();
+  check();
+  CompactAll();
+  check();
+  while (!snapshots.empty()) {
+    db_->ReleaseSnapshot(snapshots.front());
+    snapshots.erase(snapshots.begin());
+    expected.erase(expected.begin());
+    CompactAll();
+    check();
+  }
+}
+
+TEST_F(DbMergeTest, NeedsAnOperator) {
+  Merge("a", "1");
+  Put("b", "2");
+  options_.merge_operator = nullptr;
+  Reopen();
+  EXPECT_TRUE(db_->Merge({}, "a", "2").IsNotSupported());
+  WriteBatch batch;
+  batch.Put("c", "3");
+  batch.Merge("a", "2");
+  EXPECT_TRUE(db_->Write({}, &batch).IsNotSupported());
+  WriteBatch copied(batch.Data());
+  EXPECT_TRUE(db_->Write({}, &copied).IsNotSupported());
+  EXPECT_EQ(Get("c"), "NotFound");
+  EXPECT_EQ(Get("b"), "2");
+  std::string value;
+  EXPECT_TRUE(db_->Get({}, "a", &value).IsInvalidArgument());
+  auto it = db_->NewIterator({});
+  it->SeekToFirst();
+  EXPECT_FALSE(it->Valid());
+  EXPECT_TRUE(it->status().IsInvalidArgument());
+  it->Seek("b");
+  ASSERT_TRUE(it->Valid());
+  EXPECT_EQ(it->value().ToString(), "2");
+  it->Prev();
+  EXPECT_FALSE(it->Valid());
+  EXPECT_TRUE(it->status().IsInvalidArgument());
+  // Flushes and compactions keep the operands.
+  Flush();
+  CompactAll();
+  options_.merge_operator = NewStringAppendOperator();
+  it.reset();
+  Reopen();
+  EXPECT_EQ(Read("a"), "1");
+}
+
+// Fails or throws for the operand "bad".
+class PickyOperator final : public MergeOperator {
+ public:
+  explicit PickyOperator(bool throws) : throws_(throws) {}
+  bool FullMerge(const FullMergeInput& input,
+                 std::string* new_value) const override {
+    if (input.existing_value != nullptr) {
+      *new_value = input.existing_value->ToString();
+    }
+    for (const Slice& operand : input.operands) {
+      if (operand == Slice("bad")) {
+        if (throws_) Throw();
+        return false;
+      }
+      *new_value += operand.ToString();
+    }
+    return true;
+  }
+  const char* Name() const override { return "PickyOperator"; }
+
+ private:
+  [[noreturn]] static void Throw() { throw std::runtime_error("bad operand"); }
+  const bool throws_;
+};
+
+class DbFailingMergeTest : public DbMergeTest,
+                           public ::testing::WithParamInterface<bool> {};
+
+TEST_P(DbFailingMergeTest, FailsTheReadAndKeepsTheOperands) {
+  options_.merge_operator = std::make_shared<PickyOperator>(GetParam());
+  Reopen();
+  Put("a", "v");
+  Merge("a", "1");
+  Merge("a", "bad");
+  Put("b", "2");
+  const auto check = [&] {
+    std::string value;
+    EXPECT_TRUE(db_->Get({}, "a", &value).IsCorruption());
+    EXPECT_EQ(Get("b"), "2");
+  };
+  check();
+  Flush();
+  check();
+  Merge("a", "3");
+  Flush();
+  CompactAll();
+  check();
+  // No operand was lost.
+  options_.merge_operator = NewStringAppendOperator();
+  Reopen();
+  EXPECT_EQ(Read("a"), "v,1,bad,3");
+}
+
+INSTANTIATE_TEST_SUITE_P(All, DbFailingMergeTest, ::testing::Bool(),
+                         [](const auto& throws) {
+                           return throws.param ? "Throws" : "ReturnsFalse";
+                         });
+
+TEST_F(DbMergeTest, BatchesMixFamilies) {
+  ColumnFamilyOptions family_options(options_);
+  ColumnFamilyHandle* family = nullptr;
+  ASSERT_TRUE(Ok(db_->CreateColumnFamily(family_options, "other", &family)));
+  ColumnFamilyOptions without;
+  ColumnFamilyHandle* plain = nullptr;
+  ASSERT_TRUE(Ok(db_->CreateColumnFamily(without, "plain", &plain)));
+  WriteBatch batch;
+  batch.Merge("a", "1");
+  batch.Merge(family, "a", "2");
+  batch.Merge("a", "3");
+  batch.Merge(family, "a", "4");
+  ASSERT_TRUE(Ok(db_->Write({}, &batch)));
+  ASSERT_TRUE(Ok(db_->Merge({}, family, "a", "5")));
+  EXPECT_EQ(Read("a"), "1,3");
+  std::string value;
+  ASSERT_TRUE(Ok(db_->Get({}, family, "a", &value)));
+  EXPECT_EQ(value, "2,4,5");
+  batch.Merge(plain, "a", "6");
+  EXPECT_TRUE(db_->Write({}, &batch).IsNotSupported());
+  EXPECT_TRUE(db_->Merge({}, plain, "a", "6").IsNotSupported());
+  EXPECT_EQ(Read("a"), "1,3");
+  ASSERT_TRUE(Ok(db_->DestroyColumnFamilyHandle(family)));
+  ASSERT_TRUE(Ok(db_->DestroyColumnFamilyHandle(plain)));
+}
+
+TEST_F(DbMergeTest, BoundsOperandsInTheMemtable) {
+  options_.max_successive_merges = 3;
+  Reopen();
+  Put("a", "v");
+  Flush();
+  std::string expected = "v";
+  WriteBatch batch;
+  for (int i = 0; i < 20; ++i) {
+    const std::string operand = std::to_string(i);
+    expected += "," + operand;
+    if (i % 5 < 3) {
+      batch.Merge("a", operand);
+    } else {
+      ASSERT_TRUE(Ok(db_->Write({}, &batch)));
+      batch.Clear();
+      Merge("a", operand);
+    }
+  }
+  ASSERT_TRUE(Ok(db_->Write({}, &batch)));
+  EXPECT_EQ(Read("a"), expected);
+  const Snapshot* const snapshot = db_->GetSnapshot();
+  Merge("a", "end");
+  EXPECT_EQ(Read("a", snapshot), expected);
+  EXPECT_EQ(Read("a"), expected + ",end");
+  db_->ReleaseSnapshot(snapshot);
+  Reopen();
+  EXPECT_EQ(Read("a"), expected + ",end");
+}
+
+TEST_F(DbMergeTest, BoundedMergesOfManyThreadsLoseNothing) {
+  options_.merge_operator = NewUInt64AddOperator();
+  options_.max_successive_merges = 2;
+  Reopen();
+  constexpr int kThreads = 4;
+  constexpr uint64_t kMerges = 3000;
+  std::vector<std::thread> threads;
+  for (int t = 0; t < kThreads; ++t) {
+    threads.emplace_back([this, t] {
+      for (uint64_t i = 0; i < kMerges; ++i) {
+        const std::string one("\1\0\0\0\0\0\0\0", 8);
+        const std::string key = "k" + std::to_string(i % 3);
+        WriteOptions options;
+        options.sync = i % 100 == static_cast<uint64_t>(t);
+        ASSERT_TRUE(Ok(db_->Merge(options, key, one)));
+      }
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  for (int k = 0; k < 3; ++k) {
+    std::string value;
+    ASSERT_TRUE(Ok(db_->Get({}, "k" + std::to_string(k), &value)));
+    uint64_t sum = 0;
+    ASSERT_EQ(value.size(), sizeof(sum));
+    memcpy(&sum, value.data(), sizeof(sum));
+    EXPECT_EQ(sum, kThreads * kMerges / 3);
+  }
+}
+
+// An operator that reads from the database that calls it.
+class ReadingOperator final : public AssociativeMergeOperator {
+ public:
+  bool Merge(const Slice& key, const Slice* existing_value, const Slice& value,
+             std::string* new_value) const override {
+    if (db != nullptr) {
+      std::string separator;
+      if (!db.load()->Get({}, "separator", &separator).ok()) return false;
+      if (existing_value != nullptr) {
+        *new_value = existing_value->ToString() + separator;
+      }
+    }
+    *new_value += value.ToString();
+    return key.size() != 0;
+  }
+  const char* Name() const override { return "ReadingOperator"; }
+
+  std::atomic<DB*> db{nullptr};
+};
+
+TEST_F(DbMergeTest, OperatorsMayReadFromTheDatabase) {
+  const auto reading = std::make_shared<ReadingOperator>();
+  options_.merge_operator = reading;
+  options_.max_successive_merges = 4;
+  Reopen();
+  reading->db = db_.get();
+  Put("separator", "+");
+  for (int i = 0; i < 10; ++i) Merge("a", std::to_string(i));
+  EXPECT_EQ(Read("a"), "0+1+2+3+4+5+6+7+8+9");
+  Flush();
+  CompactAll();
+  EXPECT_EQ(Read("a"), "0+1+2+3+4+5+6+7+8+9");
+}
+
+TEST_F(DbMergeTest, ChangesDirectionAtMergedKeys) {
+  Put("a", "0");
+  Merge("b", "1");
+  Merge("b", "2");
+  Flush();
+  Merge("b", "3");
+  Put("c", "4");
+  Merge("d", "5");
+  const auto it = db_->NewIterator({});
+  const auto at = [&] {
+    if (!it->Valid()) return std::string("end");
+    return it->key().ToString() + "=" + it->value().ToString();
+  };
+  it->SeekToFirst();
+  it->Next();
+  EXPECT_EQ(at(), "b=1,2,3");
+  it->Prev();
+  EXPECT_EQ(at(), "a=0");
+  it->Next();
+  EXPECT_EQ(at(), "b=1,2,3");
+  it->Next();
+  EXPECT_EQ(at(), "c=4");
+  it->Prev();
+  EXPECT_EQ(at(), "b=1,2,3");
+  it->Next();
+  EXPECT_EQ(at(), "c=4");
+  it->Next();
+  EXPECT_EQ(at(), "d=5");
+  it->Next();
+  EXPECT_EQ(at(), "end");
+  it->SeekToLast();
+  EXPECT_EQ(at(), "d=5");
+  it->Prev();
+  it->Prev();
+  EXPECT_EQ(at(), "b=1,2,3");
+  it->Next();
+  EXPECT_EQ(at(), "c=4");
+}
+
+TEST_F(DbMergeTest, ManyOperandsOfOneKey) {
+  std::string expected;
+  for (int i = 0; i < 300; ++i) {
+    if (i > 0) expected += ",";
+    expected += std::to_string(i);
+    Merge("k", std::to_string(i));
+    if (i % 70 == 69) Flush();
+  }
+  Put("j", "1");
+  Put("l", "2");
+  EXPECT_EQ(Read("k"), expected);
+  const auto it = db_->NewIterator({});
+  it->SeekToLast();
+  it->Prev();
+  ASSERT_TRUE(it->Valid());
+  EXPECT_EQ(it->value().ToString(), expected);
+  it->Prev();
+  ASSERT_TRUE(it->Valid());
+  EXPECT_EQ(it->key().ToString(), "j");
+}
+
+TEST_F(DbMergeTest, AgreesWithAMapAtRandom) {
+  Rng rng(TestSeed());
+  options_.disable_auto_compactions = false;
+  options_.max_successive_merges = rng.Pick<size_t>({0, 0, 1, 5});
+  Reopen();
+  ModelDb model;
+  std::vector<std::pair<const Snapshot*, Entries>> snapshots;
+  for (int i = 0; i < 4000; ++i) {
+    const std::string key = Key(static_cast<int>(rng.Below(30)));
+    const uint64_t kind = rng.Below(100);
+    if (kind < 55) {
+      const std::string operand = std::to_string(i);
+      Merge(key, operand);
+      model.Merge(key, operand);
+    } else if (kind < 65) {
+      const std::string value = rng.Bytes(rng.Below(2000));
+      Put(key, value);
+      model.Put(key, value);
+    } else if (kind < 75) {
+      Delete(key);
+      model.Delete(key);
+    } else if (kind < 78) {
+      const std::string end = Key(static_cast<int>(rng.Below(30)));
+      if (key < end) {
+        ASSERT_TRUE(Ok(db_->DeleteRange({}, key, end)));
+        model.DeleteRange(key, end);
+      }
+    } else if (kind < 82) {
+      Flush();
+    } else if (kind < 84) {
+      CompactAll();
+    } else if (kind < 88 && snapshots.size() < 5) {
+      snapshots.emplace_back(db_->GetSnapshot(), model.entries());
+    } else if (kind < 92 && !snapshots.empty()) {
+      const size_t which = rng.Below(snapshots.size());
+      ReadOptions options;
+      options.snapshot = snapshots[which].first;
+      ASSERT_TRUE(
+          HasEntries(db_.get(), ToList(snapshots[which].second), options));
+      db_->ReleaseSnapshot(snapshots[which].first);
+      snapshots.erase(snapshots.begin() + static_cast<long>(which));
+    } else {
+      ASSERT_TRUE(HasEntries(db_.get(), ToList(model.entries())));
+    }
+  }
+  for (const auto& [snapshot, entries] : snapshots) {
+    db_->ReleaseSnapshot(snapshot);
+  }
+  Reopen();
+  EXPECT_TRUE(HasEntries(db_.get(), ToList(model.entries())));
+  CompactAll();
+  EXPECT_TRUE(HasEntries(db_.get(), ToList(model.entries())));
+}
+
+}  // namespace
+}  // namespace varve::test
