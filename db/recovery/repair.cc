@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -318,10 +319,29 @@ class Repairer {
     const std::string path = path_ + "/" + old.name;
     Status status = env_->GetFileSize(path, &table.size);
     if (!status.ok()) return status;
-    if (!rank && family->TakeWhole(path, table, metadata)) return status;
+    if (!rank && family->TakeWhole(path, table, NamedUpTo(), metadata)) {
+      return status;
+    }
     return family->CopyReadable(path, table,
                                 old.type == FileType::kLevelDbTable,
                                 rank ? *rank : family->NewRank());
+  }
+
+  // Returns the newest sequence number in the tables that the MANIFEST names if
+  // all of them are there. Otherwise returns 0: the MANIFEST has lost edits,
+  // and a table that it does not name may be all that is left of others.
+  SequenceNumber NamedUpTo() const {
+    if (!manifest_.has_all_families) return 0;
+    std::set<uint64_t> numbers;
+    for (const OldFile& old : old_files_) {
+      if (IsTable(old.type)) numbers.insert(old.number);
+    }
+    SequenceNumber newest = 0;
+    for (const auto& [number, table] : manifest_.tables) {
+      if (!numbers.contains(number)) return 0;
+      newest = std::max(newest, table.file.largest_sequence);
+    }
+    return newest;
   }
 
   Status WriteManifest() {

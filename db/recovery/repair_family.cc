@@ -95,6 +95,7 @@ void RepairFamily::TakeLog() {
 // ---- Tables -----------------------------------------------------------------
 
 bool RepairFamily::TakeWhole(const std::string& path, const TableFile& file,
+                             SequenceNumber named_up_to,
                              const FileMetaData* known) {
   std::shared_ptr<Table> table;
   if (!inputs_->OpenTable(path, file, &table).ok()) return false;
@@ -103,6 +104,7 @@ bool RepairFamily::TakeWhole(const std::string& path, const TableFile& file,
   const auto iterator = table->NewIterator(read_options);
   std::string first;
   std::string last;
+  SequenceNumber newest = 0;
   for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
     const Slice key = iterator->key();
     if (last.empty()) {
@@ -111,6 +113,11 @@ bool RepairFamily::TakeWhole(const std::string& path, const TableFile& file,
       return false;
     }
     last.assign(key.data(), key.size());
+    newest = std::max(newest, ExtractSequence(key));
+  }
+  if (iterator->status().ok() && known == nullptr && newest <= named_up_to &&
+      table->properties().num_merge_operands != 0) {
+    return true;
   }
   if (!iterator->status().ok() || !TakeRangeTombstones(file, *table, known)) {
     return false;

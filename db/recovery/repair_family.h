@@ -50,9 +50,12 @@ class RepairFamily {
   const InternalKeyComparator& comparator() const { return comparator_; }
 
   // Adds the table if it can be read to the end. Returns false if it cannot.
-  // `known` is what the MANIFEST says of it, or null.
+  // `known` is what the MANIFEST says of it, or null. A table with merge
+  // operands that the MANIFEST does not name is left out if no entry is newer
+  // than `named_up_to`: a job was to combine operands of named tables, and did
+  // not end. They would be applied twice.
   bool TakeWhole(const std::string& path, const TableFile& file,
-                 const FileMetaData* known);
+                 SequenceNumber named_up_to, const FileMetaData* known);
   // Returns a rank for a table that is copied later; see RepairInputs.
   uint64_t NewRank() { return inputs_->NewRank(); }
   // Copies the readable entries of a damaged table. `legacy`: see SalvageTable.

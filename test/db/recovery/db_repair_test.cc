@@ -15,6 +15,7 @@
 #include "test/testing/directory.h"
 #include "test/testing/fixtures.h"
 #include "test/testing/table_bytes.h"
+#include "varve/merge_operator.h"
 
 namespace varve::test {
 namespace {
@@ -607,6 +608,52 @@ INSTANTIATE_TEST_SUITE_P(
                       "rocksdb-bloom-partitioned", "rocksdb-default-levels",
                       "rocksdb-index-first-key", "rocksdb-index-partitioned",
                       "rocksdb-rangedel-sst", "rocksdb-mixed-compression"));
+
+// The output of a compaction that a kill has stopped holds the sum of operands
+// that the named tables still have.
+TEST_F(DbRepairTest, AppliesNoOperandTwice) {
+  const auto number = [](uint64_t value) {
+    return std::string(reinterpret_cast<const char*>(&value), sizeof(value));
+  };
+  options_.merge_operator = NewUInt64AddOperator();
+  options_.level_compaction_dynamic_level_bytes = false;
+  Open();
+  // The base of one key is below the compaction, so operands stay operands.
+  Put("a", number(1));
+  Put("b", number(1));
+  CompactRangeOptions to_bottom;
+  to_bottom.target_level = 6;
+  ASSERT_TRUE(Ok(db_->CompactRange(to_bottom, nullptr, nullptr)));
+  for (uint64_t i = 0; i < 4; ++i) {
+    ASSERT_TRUE(Ok(db_->Merge({}, "a", number(10))));
+    ASSERT_TRUE(Ok(db_->Merge({}, "b", number(100))));
+    Flush();
+  }
+  Close();
+  const std::string killed = dir_.Sub("killed");
+  CopyDirectory(path_, killed);
+  const std::vector<std::string> before = FilesEndingIn(path_, ".sst");
+  options_.disable_auto_compactions = false;
+  options_.level0_file_num_compaction_trigger = 2;
+  Open();
+  ASSERT_TRUE(Ok(db_->WaitForCompact()));
+  EXPECT_EQ(TablesAt(1), 1u);
+  Close();
+  size_t outputs = 0;
+  for (const std::string& table : FilesEndingIn(path_, ".sst")) {
+    if (std::find(before.begin(), before.end(), table) != before.end()) {
+      continue;
+    }
+    fs::copy(table, killed + "/" + fs::path(table).filename().string());
+    ++outputs;
+  }
+  EXPECT_EQ(outputs, 1u);
+  path_ = killed;
+  ASSERT_TRUE(Ok(RepairDB(path_, options_)));
+  Open();
+  EXPECT_EQ(Get("a"), number(41));
+  EXPECT_EQ(Get("b"), number(401));
+}
 
 }  // namespace
 }  // namespace varve::test
