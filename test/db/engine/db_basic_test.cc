@@ -588,7 +588,7 @@ struct FamilyTag {
 constexpr FamilyTag kFamilyTags[] = {
     {0x04, false, true},  // Delete
     {0x05, true, true},   // Put
-    {0x06, true, false},  // Merge
+    {0x06, true, true},   // Merge
     {0x08, false, true},  // Single delete
     {0x0E, true, true},   // Range deletion
     {0x10, true, false},  // Blob index

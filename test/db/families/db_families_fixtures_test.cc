@@ -127,6 +127,7 @@ TEST_P(FamiliesFixtureTest, ReadOnlyShowsEachFamilyAndTouchesNothing) {
 }
 
 TEST_P(FamiliesFixtureTest, OpeningWithoutTheirNamesIsRefused) {
+  if (names_.size() == 1) return;  // There is nothing to leave out.
   const Status s = DB::Open(options_, path_, &db_);
   EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
   for (const std::string& name : names_) {
