@@ -291,8 +291,12 @@ void CompactionIterator::FindNext() {
   valid_ = false;
   for (; input_->Valid(); MoveOn()) {
     if (MustStop()) return;
-    ++input_count_;
     key_ = input_->key();
+    if (end_ != nullptr &&
+        comparator_->CompareUser(ExtractUserKey(key_), *end_) >= 0) {
+      return;
+    }
+    ++input_count_;
     has_own_value_ = false;
     Entry entry{ExtractUserKey(key_), ExtractSequence(key_), 0,
                 ExtractValueType(key_)};

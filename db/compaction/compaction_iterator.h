@@ -76,6 +76,10 @@ class CompactionIterator {
   CompactionIterator(const CompactionIterator&) = delete;
   CompactionIterator& operator=(const CompactionIterator&) = delete;
 
+  // Ends the iteration before the first entry whose user key is at or after
+  // *end, which must outlive the iterator. Null means no end, as before the
+  // call. Code of the user is not called for later entries.
+  void SetEnd(const std::string* end) { end_ = end; }
   void SeekToFirst();
   // Moves to the first entry whose user key is at or after `user_key`.
   void Seek(const Slice& user_key);
@@ -186,6 +190,7 @@ class CompactionIterator {
   const bool is_for_level0_;
   const std::atomic<bool>* const stop_;
   const CompactionUserCode user_code_;
+  const std::string* end_ = nullptr;
 
   bool valid_ = false;
   bool is_ahead_ = false;       // The input is already after the entry.

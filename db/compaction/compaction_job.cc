@@ -95,6 +95,7 @@ Status CompactionJob::Run() {
       &older_tables, CompactionIterator::Output::kDeeperLevel, stop_,
       {context_.options->merge_operator.get(), filter.get(),
        StatisticsImpl::Of(context_.options->statistics.get())});
+  iterator.SetEnd(end_);
   std::optional<Slice> end;
   if (begin_ != nullptr) output_begin_ = *begin_;
   if (end_ != nullptr) end = *end_;
@@ -189,10 +190,6 @@ Status CompactionJob::Merge(CompactionIterator* iterator) {
     const Slice user_key = ExtractUserKey(iterator->key());
     // All versions of a user key go into one file.
     if (iterator->starts_user_key()) {
-      if (end_ != nullptr &&
-          context_.comparator->CompareUser(user_key, *end_) >= 0) {
-        return Status();
-      }
       Status status;
       if (output_open_ && ShouldCutBefore(user_key)) {
         status = FinishOutput(user_key);

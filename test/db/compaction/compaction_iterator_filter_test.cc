@@ -161,7 +161,8 @@ class CompactionIteratorFilterTest : public testing::Test {
                        const std::vector<SequenceNumber>& snapshots,
                        bool has_older_tables, const CompactionFilter& filter,
                        const MergeOperator* merge_operator = &kJoining,
-                       const std::atomic<bool>* stop = nullptr) {
+                       const std::atomic<bool>* stop = nullptr,
+                       const std::string* end = nullptr) {
     Options options;
     options.compaction_filter = &filter;
     JobFilter::Job job;
@@ -171,7 +172,8 @@ class CompactionIteratorFilterTest : public testing::Test {
     const auto job_filter = JobFilter::Create(options, job);
     OlderTables none(*version_, kNumLevels);
     return RunIterator(input, snapshots, has_older_tables ? nullptr : &none,
-                       {merge_operator, job_filter.get(), &stats_}, stop);
+                       {merge_operator, job_filter.get(), &stats_}, stop,
+                       Status::OK(), end);
   }
 
   bool Check(const Versions& input,
@@ -345,6 +347,17 @@ TEST_F(CompactionIteratorFilterTest, NoCallBeginsAfterAStop) {
       Run(kPlain, {}, true, filter, nullptr, &filter.stop);
   EXPECT_TRUE(output.status.IsShutdownInProgress());
   EXPECT_EQ(filter.calls, 1);
+}
+
+TEST_F(CompactionIteratorFilterTest, NoCallIsForKeysAfterTheEnd) {
+  const LetterFilter filter;
+  const std::string end = "b";
+  const CompactionOutput output =
+      Run(kPlain, {}, true, filter, &kJoining, nullptr, &end);
+  EXPECT_TRUE(output.status.ok());
+  EXPECT_EQ(ToString(output.entries), "a@9 value 9; ");
+  EXPECT_EQ(output.input_count, 1u);
+  EXPECT_EQ(filter.asked, std::vector<std::string>{"a value 9"});
 }
 
 class TestFactory : public CompactionFilterFactory {

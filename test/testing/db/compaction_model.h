@@ -192,7 +192,8 @@ inline CompactionOutput RunIterator(
     const Versions& input, const std::vector<SequenceNumber>& snapshots,
     OlderTables* older_tables, const CompactionUserCode& user_code,
     const std::atomic<bool>* stop = nullptr,
-    const Status& input_status = Status::OK()) {
+    const Status& input_status = Status::OK(),
+    const std::string* end = nullptr) {
   static const InternalKeyComparator comparator(BytewiseComparator());
   std::vector<RangeTombstone> ranges;
   for (const SequenceNumber sequence : input.tombstones) {
@@ -204,6 +205,7 @@ inline CompactionOutput RunIterator(
                         ranges.empty() ? nullptr : tombstones.get(),
                         older_tables, CompactionIterator::Output::kDeeperLevel,
                         stop, user_code);
+  it.SetEnd(end);
   CompactionOutput output;
   for (it.SeekToFirst(); it.Valid(); it.Next()) {
     output.entries.push_back(
