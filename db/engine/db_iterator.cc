@@ -1,12 +1,12 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "db/engine/db_iterator.h"
 
-#include <memory>
 #include <optional>
 #include <string>
 
 #include "db/dead_entries/dead_walks.h"
-#include "db/merge/merge_all.h"
+#include "db/engine/iterator_moves.h"
+#include "db/engine/iterator_operands.h"
 #include "monitoring/measured_operation.h"
 #include "monitoring/span.h"
 #include "table/block/dead_walk.h"
@@ -179,40 +179,13 @@ class DbIterator final : public Iterator {
     if (given_upper_ != nullptr) upper_ = *given_upper_;
   }
 
-  // Counts of work on single entries, which are handed over periodically.
-  struct Moves {
-    uint64_t nexts = 0;
-    uint64_t nexts_found = 0;
-    uint64_t prevs = 0;
-    uint64_t prevs_found = 0;
-    uint64_t bytes = 0;
-    uint64_t skips = 0;
-    uint64_t deletions = 0;  // Among the skips, as far as examined.
-    uint64_t reseeks = 0;
-  };
-
   void CountEntry() {
     if (valid_) moves_.bytes += key_.size() + value_.size();
   }
 
   void CountMoves() {
-    if (PerfCounts()) [[unlikely]] {
-      GetPerfContext()->iter_read_bytes += moves_.bytes;
-      GetPerfContext()->internal_key_skipped_count += moves_.skips;
-      GetPerfContext()->internal_delete_skipped_count += moves_.deletions;
-    }
-    const std::pair<Ticker, uint64_t> ticks[] = {
-        {Ticker::kNumberDbNext, moves_.nexts},
-        {Ticker::kNumberDbNextFound, moves_.nexts_found},
-        {Ticker::kNumberDbPrev, moves_.prevs},
-        {Ticker::kNumberDbPrevFound, moves_.prevs_found},
-        {Ticker::kIterBytesRead, moves_.bytes},
-        {Ticker::kNumberIterSkip, moves_.skips},
-        {Ticker::kNumberReseeks, moves_.reseeks}};
-    for (const auto& [ticker, count] : ticks) {
-      if (count != 0) RecordTick(parts_.statistics, ticker, count);
-    }
-    moves_ = Moves();
+    moves_.Report(parts_.statistics);
+    moves_ = IteratorMoves();
   }
 
   // Surrounds a seek: traces it, counts it and may time it.
@@ -573,7 +546,7 @@ class DbIterator final : public Iterator {
   template <bool kLong>
   void FindPrev(const Slice* from, LongWalk* walk) {
     valid_ = false;
-    operand_count_ = 0;
+    operands_.Clear();
     bool found = false;
     int versions = 0;  // Versions of saved_key_.
     if constexpr (kLong) {
@@ -596,7 +569,7 @@ class DbIterator final : public Iterator {
                 ? ExtractValueType(it_->key())
                 : ValueType::kDeletion;
         found = !IsDeletion(type);
-        operand_count_ = 0;
+        operands_.Clear();
         if (type == ValueType::kMerge) [[unlikely]] {
           CollectOperands();
         } else if (found) {
@@ -614,15 +587,19 @@ class DbIterator final : public Iterator {
         // Versions come oldest first: the last one seen counts.
         const auto type = static_cast<ValueType>(trailer & 0xFF);
         if (type == ValueType::kMerge) [[unlikely]] {
-          AddOperand(found);
+          // The version before is visible: a value in saved_value_, or another
+          // operand.
+          const Slice base = saved_value_.slice();
+          operands_.AddNewer(it_->value(), found ? &base : nullptr);
+          if (!bytewise_) saved_key_.Assign(user_key);
           found = true;
         } else if (type == ValueType::kValue) {
           found = true;
-          operand_count_ = 0;
+          operands_.Clear();
           Save();
         } else {
           found = false;
-          operand_count_ = 0;
+          operands_.Clear();
           ++moves_.deletions;
           if constexpr (kLong) {
             if (!SkipDead(walk)) return Forget();
@@ -638,63 +615,31 @@ class DbIterator final : public Iterator {
     }
     if (!it_->status().ok()) return;
     if (!found) return Forget();
-    if (operand_count_ != 0) [[unlikely]] {
-      if (!MergeOperandsOfSavedKey()) return;
-    }
+    if (!operands_.empty() && !MergeSaved()) [[unlikely]]
+      return;
     valid_ = true;
     --moves_.skips;
     key_ = saved_key_.slice();
     value_ = saved_value_.slice();
   }
 
-  // ---- Merge operands ----
-
-  // it_ is at the newest visible version of saved_key_, an operand. Copies the
-  // operands and the value below them. On return, it_ is at that value, at
-  // another older version, or after all versions.
-  [[gnu::noinline]] void CollectOperands() {
-    MergeOperands& operands = NewOperands();
-    while (it_->Valid() && IsSaved(ExtractUserKey(it_->key())) &&
-           operands.Add(ExtractTrailer(it_->key()), it_->value())) {
-      it_->Next();
-    }
-    operand_count_ = operands.size();
-  }
-
-  // it_ is at an operand of saved_key_, the next newer version. `has_base`: the
-  // version before it is visible, and is a value, in saved_value_, if it is no
-  // operand.
-  [[gnu::noinline]] void AddOperand(bool has_base) {
-    if (operand_count_ == 0) {
-      MergeOperands& operands = NewOperands();
-      if (has_base) operands.SetBase(saved_value_.slice());
-    }
-    if (!bytewise_) saved_key_.Assign(ExtractUserKey(it_->key()));
-    operands_->AddNewer(it_->value());
-    operand_count_ = operands_->size();
-  }
-
-  MergeOperands& NewOperands() {
-    if (operands_ == nullptr) operands_ = std::make_unique<MergeOperands>();
-    operands_->Clear();
-    return *operands_;
-  }
-
-  // Sets saved_value_ to what the operands result in. Returns false, and sets
-  // the error, if the operator fails.
-  [[gnu::noinline]] bool MergeOperandsOfSavedKey() {
-    std::string value;
-    error_ = MergeAll(parts_.merge_operator, saved_key_.slice(), *operands_,
-                      parts_.statistics, &value);
-    if (error_.ok()) saved_value_.Assign(value);
+  // Sets saved_value_ to what the operands of saved_key_ result in. Returns
+  // false, and sets the error, if the operator fails.
+  [[gnu::noinline]] bool MergeSaved() {
+    error_ = operands_.Merge(parts_.merge_operator, saved_key_.slice(),
+                             parts_.statistics, &saved_value_);
     return error_.ok();
+  }
+
+  void CollectOperands() {
+    operands_.Collect(it_, [this](const Slice& key) { return IsSaved(key); });
   }
 
   // Makes saved_key_, at whose newest operand it_ is, the current entry.
   [[gnu::noinline]] void MergeForward() {
     CollectOperands();
     if (!it_->Valid() && !it_->status().ok()) return;
-    if (!MergeOperandsOfSavedKey()) return;
+    if (!MergeSaved()) return;
     valid_ = true;
     direction_ = Direction::kPastMerged;
     key_ = saved_key_.slice();
@@ -736,26 +681,8 @@ class DbIterator final : public Iterator {
   bool reseeked_ = false;  // In this direction, since the user's seek.
   // An error of keys out of order, or of the merge operator.
   Status error_;
-  // Of the current key; see CollectOperands and AddOperand. Null before the
-  // first one.
-  std::unique_ptr<MergeOperands> operands_;
-  size_t operand_count_ = 0;
-  Moves moves_;
-};
-
-class ErrorIterator final : public Iterator {
- public:
-  explicit ErrorIterator(Status status) : status_(std::move(status)) {}
-  void SeekToFirst() override {}
-  void SeekToLast() override {}
-  void Seek(const Slice& /*target*/) override {}
-  void SeekForPrev(const Slice& /*target*/) override {}
-  void Next() override {}
-  void Prev() override {}
-  Status status() const override { return status_; }
-
- private:
-  const Status status_;
+  IteratorOperands operands_;  // Of the current key.
+  IteratorMoves moves_;
 };
 
 static_assert(alignof(DbIterator) <= ThreadArena::kAlignment);
@@ -768,10 +695,6 @@ std::unique_ptr<Iterator> NewDbIterator(const DbIteratorParts& parts,
                                         const ReadOptions& options) {
   IteratorState* const state = parts.state;
   return std::unique_ptr<Iterator>(new (state) DbIterator(parts, options));
-}
-
-std::unique_ptr<Iterator> NewErrorIterator(Status status) {
-  return std::make_unique<ErrorIterator>(std::move(status));
 }
 
 }  // namespace varve

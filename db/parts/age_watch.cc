@@ -24,7 +24,7 @@ void AgeWatch::Run() VARVE_NO_THREAD_SAFETY_ANALYSIS {
   uint64_t least_us = 0;
   while (AwaitDueLocked(least_us)) {
     owner_.act();
-    // What is due may have to wait for another job. Each job that ends wakes
+    // A due table may have to wait for another job. Each job that ends wakes
     // this thread, and must not lead to another one at once.
     least_us = kSecondUs;
   }

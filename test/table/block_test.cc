@@ -364,7 +364,6 @@ TEST(BlockTest, NamesFeaturesThatItLacks) {
     return RefusalOf(Body({{Key("a", 9), "v"},
                            {Key("b", 9, static_cast<ValueType>(type)), "v"}}));
   };
-  EXPECT_THAT(refusal(0x02), HasSubstr("Not supported: merge operands"));
   EXPECT_THAT(refusal(0x0F), HasSubstr("Not supported: range tombstones"));
   EXPECT_THAT(refusal(0x11), HasSubstr("Not supported: blob files"));
   EXPECT_THAT(refusal(0x14), HasSubstr("Not supported: user timestamps"));

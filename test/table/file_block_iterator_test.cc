@@ -195,7 +195,7 @@ TEST(FileBlockIteratorTest, SurvivesEveryCutAndEveryChangedByte) {
 TEST(FileBlockIteratorTest, NamesUnreadableFiles) {
   const InternalKeyComparator comparator(BytewiseComparator());
   std::string body = Body({{Key("a", 1), "v"}}, 16);
-  body[4] = static_cast<char>(ValueType::kMerge);  // After lengths and "a".
+  body[4] = static_cast<char>(ValueType::kBlobIndex);  // After lengths and "a".
   IteratorPosition position;
   FileBlockIterator it(&position);
   it.Reset(body, &comparator, 0);

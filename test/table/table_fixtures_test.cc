@@ -176,7 +176,9 @@ void CheckEntries(const Table& table, const Entries& entries) {
         tombstones != nullptr &&
         tombstones->MaxCovering(ExtractUserKey(key), kMaxSequenceNumber) >
             ExtractSequence(key);
-    if (ExtractValueType(key) == ValueType::kValue && !covered) {
+    if (ExtractValueType(key) == ValueType::kMerge && !covered) {
+      ASSERT_EQ(state, LookupState::kMerge) << DescribeInternalKey(key);
+    } else if (ExtractValueType(key) == ValueType::kValue && !covered) {
       ASSERT_EQ(state, LookupState::kFound) << DescribeInternalKey(key);
       ASSERT_EQ(found, value);
     } else {

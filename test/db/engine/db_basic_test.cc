@@ -604,6 +604,7 @@ TEST_F(DbBasicTest, UpdateOfAnotherFamilyIsRefusedWhole) {
     void Put(const Slice&, const Slice&) override { ++updates; }
     void Delete(const Slice&) override { ++updates; }
     void SingleDelete(const Slice&) override { ++updates; }
+    void Merge(const Slice&, const Slice&) override { ++updates; }
     void DeleteRange(const Slice&, const Slice&) override { ++updates; }
     int updates = 0;
   };

@@ -176,7 +176,7 @@ inline SequenceNumber StripeIn(const std::vector<SequenceNumber>& snapshots,
   return kMaxSequenceNumber;
 }
 
-// What a CompactionIterator made of its input.
+// The output of a CompactionIterator.
 struct CompactionOutput {
   std::vector<VersionEntry> entries;
   std::vector<bool> hidden;  // These are parallel to `entries`.
