@@ -20,6 +20,12 @@ using varve::capi::Usable;
 
 namespace {
 
+// The error of functions that have no callback for merges.
+Status NoMerges() {
+  return Status::NotSupported(
+      "the batch has merges: see varve_writebatch_iterate_updates_cf");
+}
+
 // Passes the updates to callbacks, each of which may be null.
 struct Visitor final : varve::WriteBatch::Handler {
   using OnKey = void (*)(void*, const char* k, size_t klen);
@@ -40,6 +46,11 @@ struct Visitor final : varve::WriteBatch::Handler {
   void DeleteRange(const Slice& begin, const Slice& end) override {
     Call(range_deleted, begin, end);
   }
+  Status MergeCF(uint32_t family, const Slice& key,
+                 const Slice& operand) override {
+    if (family != 0) return Handler::MergeCF(family, key, operand);
+    return refuses_merges ? NoMerges() : Status::OK();
+  }
   void LogData(const Slice& blob) override { Call(log_data, blob); }
 
   void Call(OnKey callback, const Slice& key) const {
@@ -56,6 +67,7 @@ struct Visitor final : varve::WriteBatch::Handler {
   OnKey single_deleted;
   OnTwo range_deleted = nullptr;
   OnKey log_data = nullptr;
+  bool refuses_merges = false;
 };
 
 // Passes the updates of all families to callbacks, each of which may be null.
@@ -84,6 +96,11 @@ struct FamilyVisitor final : varve::WriteBatch::Handler {
                        const Slice& end) override {
     return Call(range_deleted, family, begin, end);
   }
+  Status MergeCF(uint32_t family, const Slice& key,
+                 const Slice& operand) override {
+    if (refuses_merges) return NoMerges();
+    return Call(merge, family, key, operand);
+  }
   void LogData(const Slice& blob) override {
     if (log_data != nullptr) log_data(state, blob.data(), blob.size());
   }
@@ -109,7 +126,9 @@ struct FamilyVisitor final : varve::WriteBatch::Handler {
   const OnKey deleted;
   OnKey single_deleted;
   OnTwo range_deleted = nullptr;
+  OnTwo merge = nullptr;
   OnBlob log_data = nullptr;
+  bool refuses_merges = false;
 };
 
 // Makes DB::Write refuse the batch.
@@ -245,6 +264,7 @@ void varve_writebatch_iterate_all(
   visitor.single_deleted = single_deleted;
   visitor.range_deleted = range_deleted;
   visitor.log_data = log_data;
+  visitor.refuses_merges = true;
   SaveError(errptr, batch->rep.Iterate(&visitor));
 }
 
@@ -288,10 +308,11 @@ void varve_writebatch_iterate_cf(
     void (*put_cf)(void*, uint32_t cfid, const char* k, size_t klen,
                    const char* v, size_t vlen),
     void (*deleted_cf)(void*, uint32_t cfid, const char* k, size_t klen),
-    void (* /*merge_cf*/)(void*, uint32_t cfid, const char* k, size_t klen,
-                          const char* v, size_t vlen)) {
+    void (*merge_cf)(void*, uint32_t cfid, const char* k, size_t klen,
+                     const char* v, size_t vlen)) {
   if (batch == nullptr) return;
   FamilyVisitor visitor(state, put_cf, deleted_cf);
+  visitor.merge = merge_cf;
   // As in varve_writebatch_iterate.
   batch->rep.Iterate(&visitor).IgnoreError();
 }
@@ -309,6 +330,44 @@ void varve_writebatch_iterate_all_cf(
   FamilyVisitor visitor(state, put_cf, deleted_cf);
   visitor.single_deleted = single_deleted_cf;
   visitor.range_deleted = range_deleted_cf;
+  visitor.log_data = log_data;
+  visitor.refuses_merges = true;
+  SaveError(errptr, batch->rep.Iterate(&visitor));
+}
+
+// ---- Merges -----------------------------------------------------------------
+
+void varve_writebatch_merge(varve_writebatch_t* batch, const char* key,
+                            size_t klen, const char* val, size_t vlen) {
+  if (batch == nullptr) return;
+  batch->rep.Merge(ToUpdate(key, klen), ToUpdate(val, vlen));
+}
+
+void varve_writebatch_merge_cf(varve_writebatch_t* batch,
+                               varve_column_family_handle_t* column_family,
+                               const char* key, size_t klen, const char* val,
+                               size_t vlen) {
+  if (!CanAdd(batch, column_family)) return;
+  batch->rep.Merge(column_family->rep.get(), ToUpdate(key, klen),
+                   ToUpdate(val, vlen));
+}
+
+void varve_writebatch_iterate_updates_cf(
+    const varve_writebatch_t* batch, void* state,
+    void (*put_cf)(void*, uint32_t cfid, const char* k, size_t klen,
+                   const char* v, size_t vlen),
+    void (*deleted_cf)(void*, uint32_t cfid, const char* k, size_t klen),
+    void (*single_deleted_cf)(void*, uint32_t cfid, const char* k, size_t klen),
+    void (*range_deleted_cf)(void*, uint32_t cfid, const char* begin,
+                             size_t begin_len, const char* end, size_t end_len),
+    void (*merge_cf)(void*, uint32_t cfid, const char* k, size_t klen,
+                     const char* v, size_t vlen),
+    void (*log_data)(void*, const char* blob, size_t len), char** errptr) {
+  if (!Usable(errptr, Given{batch, "batch"})) return;
+  FamilyVisitor visitor(state, put_cf, deleted_cf);
+  visitor.single_deleted = single_deleted_cf;
+  visitor.range_deleted = range_deleted_cf;
+  visitor.merge = merge_cf;
   visitor.log_data = log_data;
   SaveError(errptr, batch->rep.Iterate(&visitor));
 }

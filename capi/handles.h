@@ -17,12 +17,14 @@
 #include "varve/cache.h"
 #include "varve/catalog.h"
 #include "varve/column_family.h"
+#include "varve/compaction_filter.h"
 #include "varve/comparator.h"
 #include "varve/compression_type.h"
 #include "varve/db.h"
 #include "varve/env.h"
 #include "varve/filter_policy.h"
 #include "varve/iterator.h"
+#include "varve/merge_operator.h"
 #include "varve/options.h"
 #include "varve/pinnable_slice.h"
 #include "varve/rate_limiter.h"
@@ -174,6 +176,43 @@ struct varve_write_buffer_manager_t {
 
 struct varve_statistics_t {
   std::shared_ptr<varve::Statistics> rep;
+};
+
+struct varve_mergeoperator_t {
+  std::shared_ptr<varve::MergeOperator> rep;
+};
+
+struct varve_compactionfilter_t final : varve::CompactionFilter {
+  using Decide = uint8_t (*)(void*, int level, const char* key,
+                             size_t key_length, const char* existing_value,
+                             size_t value_length, char** new_value,
+                             size_t* new_value_length, uint8_t* value_changed);
+
+  varve_compactionfilter_t(void* its_state, void (*its_destructor)(void*),
+                           Decide its_filter, const char* its_name)
+      : state(its_state),
+        destructor(its_destructor),
+        filter(its_filter),
+        name(its_name) {}
+  ~varve_compactionfilter_t() override {
+    if (destructor != nullptr) destructor(state);
+  }
+  bool Filter(int level, const varve::Slice& key, const varve::Slice& value,
+              std::string* new_value, bool* value_changed) const override;
+  const char* Name() const override { return name.c_str(); }
+
+  void* const state;
+  void (*const destructor)(void*);
+  const Decide filter;
+  const std::string name;
+};
+
+struct varve_compactionfilterfactory_t {
+  std::shared_ptr<varve::CompactionFilterFactory> rep;
+};
+
+struct varve_compactionfiltercontext_t {
+  const varve::CompactionFilter::Context* rep;
 };
 
 struct varve_options_t {

@@ -4,7 +4,7 @@
 _varve() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
   local name='' option='' i
-  local commands='get put delete delete-range scan count batchput ingest-from
+  local commands='get put merge delete delete-range scan count batchput ingest-from
     export-to levels families stats check repair compact checkpoint dump-sst
     dump-manifest dump-wal trace help'
   local command=''
@@ -15,7 +15,7 @@ _varve() {
     name=${COMP_WORDS[i]}
     case $name in
       --db | --family | --from | --to | --prefix | --limit | --open_files | \
-        --property | --html)
+        --property | --html | --merge_operator)
         # The value, behind a "=" that bash makes a word of, or at once.
         ((++i))
         [[ ${COMP_WORDS[i]} == = ]] && ((++i))
@@ -45,6 +45,11 @@ _varve() {
       return
       ;;
     --family | --from | --to | --prefix | --limit | --open_files) return ;;
+    --merge_operator)
+      mapfile -t COMPREPLY < <(compgen -W 'uint64add stringappend max bytesor
+        bytesxor' -- "$word")
+      return
+      ;;
     --property)
       mapfile -t COMPREPLY < <(compgen -W 'varve.stats varve.levelstats
         varve.sstables varve.statistics varve.prometheus
@@ -57,23 +62,27 @@ _varve() {
   local options='--db --help --version'
   case $command in
     get)
-      options='--db --family --hex --escaped --raw --json --ignore_case --open_files
-        --help'
+      options='--db --family --hex --escaped --raw --json --ignore_case
+        --merge_operator --open_files --help'
       ;;
     put)
       options='--db --family --hex --escaped --create_if_missing --ignore_case
         --open_files --help'
+      ;;
+    merge)
+      options='--db --family --merge_operator --hex --escaped --create_if_missing
+        --ignore_case --open_files --help'
       ;;
     delete | delete-range)
       options='--db --family --hex --escaped --ignore_case --open_files --help'
       ;;
     scan)
       options='--db --family --from --to --prefix --reverse --limit --keys --values --hex
-        --escaped --raw --json --ignore_case --open_files --help'
+        --escaped --raw --json --ignore_case --merge_operator --open_files --help'
       ;;
     count)
       options='--db --family --from --to --prefix --hex --escaped --ignore_case
-        --open_files --progress --help'
+        --merge_operator --open_files --progress --help'
       ;;
     batchput)
       options='--db --family --hex --escaped --create_if_missing --ignore_case
@@ -85,7 +94,7 @@ _varve() {
       ;;
     export-to)
       options='--db --family --from --to --prefix --hex --escaped --ldb --ignore_case
-        --open_files --progress --help'
+        --merge_operator --open_files --progress --help'
       ;;
     levels) options='--db --family --hex --help' ;;
     families)
@@ -97,8 +106,8 @@ _varve() {
     check) options='--db --open_files --progress --help' ;;
     repair) options='--db --ignore_case --open_files --progress --help' ;;
     compact)
-      options='--db --family --from --to --hex --escaped --ignore_case --open_files
-        --progress --help'
+      options='--db --family --from --to --hex --escaped --ignore_case
+        --merge_operator --open_files --progress --help'
       ;;
     checkpoint) options='--db --ignore_case --open_files --help' ;;
     help) options='--help' ;;

@@ -6,8 +6,9 @@
  * Varve for C, and for languages that call C. The first part has every function
  * of LevelDB 1.23's C interface under the prefix varve_, with the same
  * parameters and behaviour. To move a program, replace leveldb_ by varve_. The
- * second part, varve/c_more.h and varve/c_families.h, is included and has the
- * rest of Varve's functions, under RocksDB's names where RocksDB has them.
+ * second part, varve/c_more.h, varve/c_families.h and varve/c_merge.h, is
+ * included and has the rest of Varve's functions, under RocksDB's names where
+ * RocksDB has them.
  *
  * Objects are pointers to types that are not defined here. Pass each object
  * that a _create, _begin or _open function returns exactly once to the
@@ -50,10 +51,10 @@
  * Lifetime: before closing a database, destroy its iterators, release its
  * snapshots and end its read transactions. If one of them still exists, the
  * database stays open and locked after varve_close until it is destroyed.
- * Iterators can be used until then. Comparators, filter policies and
- * environments must outlive all databases opened with them. Options may be
- * changed and destroyed after the call that took them returns. Their defaults
- * are Varve's: see varve/options.h.
+ * Iterators can be used until then. Comparators, filter policies, compaction
+ * filters and environments must outlive all databases opened with them. Options
+ * may be changed and destroyed after the call that took them returns. Their
+ * defaults are Varve's: see varve/options.h.
  */
 
 #include <stdarg.h>
@@ -239,9 +240,9 @@ VARVE_EXPORT void varve_writebatch_delete(varve_writebatch_t*, const char* key,
                                           size_t klen);
 /**
  * Calls put(state, ...) and deleted(state, ...) for the updates, in order. A
- * single delete counts as a delete. Range deletions are skipped: see
- * varve_writebatch_iterate_all. Stops at an update of another column family
- * than the default one: see varve_writebatch_iterate_cf.
+ * single delete counts as a delete. Range deletions and merges are skipped: see
+ * varve_writebatch_iterate_updates_cf. Stops at an update of another column
+ * family than the default one: see varve_writebatch_iterate_cf.
  */
 VARVE_EXPORT void varve_writebatch_iterate(
     const varve_writebatch_t*, void* state,

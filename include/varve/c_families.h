@@ -163,10 +163,9 @@ VARVE_EXPORT void varve_writebatch_delete_range_cf(
     const char* start_key, size_t start_key_len, const char* end_key,
     size_t end_key_len);
 /**
- * Calls put_cf(state, ...) and deleted_cf(state, ...) for the updates of all
- * families, in order, with the family's number. A single delete counts as a
- * delete. Range deletions are skipped. merge_cf is never called, since Varve
- * has no merges.
+ * Calls put_cf(state, ...), deleted_cf(state, ...) and merge_cf(state, ...) for
+ * the updates of all families, in order, with the family's number. A single
+ * delete counts as a delete. Range deletions are skipped.
  */
 VARVE_EXPORT void varve_writebatch_iterate_cf(
     varve_writebatch_t*, void* state,
@@ -271,3 +270,5 @@ VARVE_EXPORT void varve_set_options_cf(varve_t* db,
 #ifdef __cplusplus
 } /* extern "C" */
 #endif
+
+#include "varve/c_merge.h"

@@ -229,9 +229,10 @@ VARVE_EXPORT void varve_writebatch_put_entries(varve_writebatch_t*,
                                                const char* entries, size_t size,
                                                char** errptr);
 /**
- * Like varve_writebatch_iterate, for every kind of update. A callback that is
- * NULL is not called. Returns an error if the batch was created from damaged
- * bytes.
+ * Like varve_writebatch_iterate, for every kind of update but merges. A
+ * callback that is NULL is not called. Returns an error if the batch was
+ * created from damaged bytes, and stops with "Not supported" at a merge: see
+ * varve_writebatch_iterate_updates_cf.
  */
 VARVE_EXPORT void varve_writebatch_iterate_all(
     const varve_writebatch_t*, void* state,

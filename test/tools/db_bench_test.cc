@@ -86,6 +86,71 @@ TEST_F(DbBenchTest, PopsUntilTheDatabaseIsEmpty) {
   }
 }
 
+// Each engine that has merges reads what it merged, from memory and tables.
+TEST_F(DbBenchTest, MergesIntoKeysAndReadsThem) {
+  for (const std::string& engine : BuiltInEngines()) {
+    const ToolResult result = RunBench(
+        {"--engine=" + engine, "--merge_operator=uint64add", "--value_size=8",
+         "--merge_keys=50", "--threads=2", "--mergereadpercent=40",
+         "mergerandom", "readrandommergerandom", "readseq", "compact",
+         "readseq", "readrandom", "--reads=1000"});
+    if (engine == "leveldb" || engine == "lmdb") {
+      EXPECT_NE(result.exit_code, 0) << result.Summary();
+      EXPECT_NE(result.error.find("merge_operator"), std::string::npos)
+          << result.Summary();
+      continue;
+    }
+    ASSERT_EQ(result.exit_code, 0) << engine << "\n" << result.Summary();
+    // 2000 merges leave none of 50 keys out, in all likelihood.
+    for (const char* line :
+         {"mergerandom +:[^\n]* 2000 operations;[^\n]*\n",
+          "readrandommergerandom +:[^\n]* 2000 operations;[^\n]*"
+          "\\((1[12]\\d\\d) of \\1 found\\)",
+          "readseq +:[^\n]* 100 operations;[^\n]*\ncompact +:",
+          "compact +:[^\n]*\nreadseq +:[^\n]* 100 operations;",
+          "readrandom +:[^\n]* 2000 operations;"}) {
+      EXPECT_TRUE(std::regex_search(result.out, std::regex(line)))
+          << engine << ": " << line << "\n"
+          << result.Summary();
+    }
+  }
+}
+
+TEST_F(DbBenchTest, SkipsMergesWithoutAnOperator) {
+  const ToolResult result = RunBench({"mergerandom", "readrandommergerandom"});
+  ASSERT_EQ(result.exit_code, 0) << result.Summary();
+  EXPECT_NE(result.out.find("mergerandom  : skipped (needs --merge_operator)"),
+            std::string::npos)
+      << result.Summary();
+  const ToolResult unknown =
+      RunBench({"mergerandom", "--merge_operator=nosuch"});
+  EXPECT_NE(unknown.exit_code, 0);
+  EXPECT_NE(unknown.error.find("nosuch"), std::string::npos);
+}
+
+// The engines drop the same half, in each compaction of all entries.
+TEST_F(DbBenchTest, CompactsWithAFilterThatDropsHalf) {
+  for (const std::string& engine : BuiltInEngines()) {
+    const std::string name = "--engine=" + engine;
+    ASSERT_EQ(RunBench({name, "fillseq", "compact"}).exit_code, 0);
+    const ToolResult result =
+        RunBench({name, "--use_existing_db", "--compaction_filter=drophalf",
+                  "readseq", "compact", "readrandom", "readseq"});
+    if (engine == "leveldb" || engine == "lmdb") {
+      EXPECT_NE(result.error.find("compaction_filter"), std::string::npos)
+          << result.Summary();
+      continue;
+    }
+    ASSERT_EQ(result.exit_code, 0) << engine << "\n" << result.Summary();
+    EXPECT_TRUE(std::regex_search(
+        result.out, std::regex("readseq +:[^\n]* 1000 operations;[^\n]*\n"
+                               "(.*\n)*"
+                               "readseq +:[^\n]* 500 operations;")))
+        << engine << "\n"
+        << result.Summary();
+  }
+}
+
 TEST_F(DbBenchTest, FillsFirstWhenThereIsNothingToRead) {
   const ToolResult result = RunBench({"readrandom", "--threads=2"});
   ASSERT_EQ(result.exit_code, 0) << result.Summary();
@@ -281,6 +346,11 @@ TEST_F(DbBenchTest, RefusesWrongFlagsBeforeItTouchesADatabase) {
                             "--num_column_families=1001",
                             "--batch_families=-1",
                             "--batch_families=2",
+                            "--merge_keys=0",
+                            "--merge_keys=1001",
+                            "--mergereadpercent=101",
+                            "--merge_operator=nosuch",
+                            "--compaction_filter=nosuch",
                             "--compression_type=brotli",
                             "--compression_ratio=0",
                             "--block_size=0",

@@ -84,6 +84,12 @@ DEFINE_int32(batch_families, 0,
              "Number of column families that a batch updates in turn; 0: each "
              "key is in its own");
 DEFINE_int64(seek_nexts, 0, "Entries that seekrandom walks after each seek");
+DEFINE_int64(merge_keys, -1,
+             "Keys that mergerandom and readrandommergerandom use: the first "
+             "ones of num; -1: all");
+DEFINE_int32(mergereadpercent, 70,
+             "Of 100 operations of readrandommergerandom, merges; the others "
+             "are reads");
 DEFINE_int64(benchmark_write_rate_limit, 0,
              "Bytes a second that writing benchmarks and the writer of "
              "readwhilewriting put into the engine; 0: as many as they can");
@@ -118,6 +124,14 @@ DEFINE_bool(use_direct_reads, false, "Read tables past the page cache");
 DEFINE_bool(case_insensitive_keys, false,
             "Keys that differ in case only are the same (varve only). Needs "
             "--text_keys");
+DEFINE_string(merge_operator, "",
+              "The operator of mergerandom and readrandommergerandom: "
+              "uint64add (with --value_size=8), stringappend, max or bytesxor; "
+              "varve and rocksdb only");
+DEFINE_string(compaction_filter, "",
+              "drophalf: compactions drop every second key; varve and rocksdb "
+              "only. To measure it, fill a database without it, and run "
+              "compact with --use_existing_db");
 DEFINE_bool(verify_checksum, true, "Verify the checksums of blocks read");
 DEFINE_string(ablate, "",
               "Optimizations to switch back to how things were before them: "
@@ -193,6 +207,8 @@ Status CheckBounds() {
        10000},
       {"batch_families", static_cast<double>(FLAGS_batch_families), 0, 10000},
       {"seek_nexts", static_cast<double>(FLAGS_seek_nexts), 0, 1e9},
+      {"merge_keys", static_cast<double>(FLAGS_merge_keys), -1, 1e15},
+      {"mergereadpercent", static_cast<double>(FLAGS_mergereadpercent), 0, 100},
       {"benchmark_write_rate_limit",
        static_cast<double>(FLAGS_benchmark_write_rate_limit), 0, 1e15},
       {"cache_size", static_cast<double>(FLAGS_cache_size), 0, 1e15},
@@ -226,6 +242,14 @@ Status CheckBounds() {
 Status CheckTogether() {
   if (FLAGS_reads == 0) {
     return Invalid("--reads=0: must be -1, for num, or at least 1");
+  }
+  if (FLAGS_merge_keys == 0 || FLAGS_merge_keys > FLAGS_num) {
+    return Invalid("--merge_keys must be -1, or from 1 to --num");
+  }
+  if (!FLAGS_compaction_filter.empty() &&
+      FLAGS_compaction_filter != "drophalf") {
+    return Invalid("--compaction_filter=" + FLAGS_compaction_filter +
+                   ": must be drophalf");
   }
   if (FLAGS_keys_per_prefix > FLAGS_num) {
     return Invalid("--keys_per_prefix must be at most --num");
@@ -341,6 +365,9 @@ WorkloadConfig MakeWorkloadConfig() {
       gflags::GetCommandLineFlagInfoOrDie("batch_size").is_default
           ? kDefaultReadBatch
           : config.write_batch;
+  config.merge_keys = static_cast<uint64_t>(
+      FLAGS_merge_keys < 0 ? FLAGS_num : FLAGS_merge_keys);
+  config.merge_percent = static_cast<uint64_t>(FLAGS_mergereadpercent);
   config.seek_nexts = static_cast<uint64_t>(FLAGS_seek_nexts);
   config.write_bytes_per_second =
       static_cast<uint64_t>(FLAGS_benchmark_write_rate_limit);
@@ -389,6 +416,8 @@ EngineConfig MakeEngineConfig() {
   config.wal_write = FLAGS_mmap_write ? "map" : FLAGS_wal_write;
   config.use_direct_reads = FLAGS_use_direct_reads;
   config.verify_checksums = FLAGS_verify_checksum;
+  config.merge_operator = FLAGS_merge_operator;
+  config.drop_half = !FLAGS_compaction_filter.empty();
   config.statistics = FLAGS_statistics;
   config.stats_level = FLAGS_stats_level;
   config.case_insensitive_keys = FLAGS_case_insensitive_keys;

@@ -58,6 +58,10 @@ struct EngineConfig {
   bool case_insensitive_keys = false;
   // RocksDB only: its options that compact or flush because of deletions.
   bool deletion_options = false;
+  // The name of a built-in merge operator, or empty for none.
+  std::string merge_operator;
+  // Whether compactions drop the keys of which DropsKey is true.
+  bool drop_half = false;
   // Counts and prints events, if the engine can.
   bool statistics = false;
   // The detail of Varve's measurements: a StatsLevel.
@@ -69,6 +73,14 @@ struct EngineConfig {
 // Returns the name of column family number `number`, which is the one that
 // RocksDB's db_bench uses.
 std::string FamilyName(uint32_t number);
+
+// Returns whether a compaction filter that drops half of the keys drops this
+// one. The keys of consecutive numbers are dropped in turn.
+inline bool DropsKey(const char* key, size_t size) {
+  char sum = 0;
+  for (size_t i = 0; i < size; ++i) sum ^= key[i];
+  return (sum & 1) != 0;
+}
 
 // An iterator. Each move returns whether the cursor is on an entry.
 class EngineCursor {
@@ -126,6 +138,11 @@ class EngineSession {
   // Deletes the keys in [begin, end). Returns false, and collects nothing, if
   // the engine has no such operation.
   virtual bool DeleteRange(const Slice& /*begin*/, const Slice& /*end*/) {
+    return false;
+  }
+  // Adds an operand for EngineConfig::merge_operator. Returns false, and
+  // collects nothing, if the engine has no such operation.
+  virtual bool Merge(const Slice& /*key*/, const Slice& /*operand*/) {
     return false;
   }
   virtual Status Commit() = 0;

@@ -86,6 +86,10 @@ class LevelEngine final : public Engine {
       return Status::NotSupported("compression " + config.compression +
                                   ": leveldb has snappy and none");
     }
+    if (!config.merge_operator.empty() || config.drop_half) {
+      return Status::NotSupported(
+          "merge_operator, compaction_filter: leveldb has neither");
+    }
     if (config.disable_wal) {
       return Status::NotSupported("disable_wal: leveldb always writes its log");
     }

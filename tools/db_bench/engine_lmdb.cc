@@ -210,6 +210,10 @@ class LmdbEngine final : public Engine {
     if (config.key_bytes + 1 > kMaxKeyBytes) {
       return Status::InvalidArgument("key_size: lmdb takes at most 510 here");
     }
+    if (!config.merge_operator.empty() || config.drop_half) {
+      return Status::NotSupported(
+          "merge_operator, compaction_filter: lmdb has neither");
+    }
     if (config.manual_wal_flush || config.mmap_write) {
       return Status::NotSupported(
           "manual_wal_flush, mmap_write: lmdb has neither");

@@ -13,7 +13,8 @@
 //   Clear(Value*), which releases its contents;
 //   Put(WriteBatch*, Family, key, value) and Delete(WriteBatch*, Family, key);
 //   DeleteRange(WriteBatch*, Family, begin, end), if the engine has range
-//   deletions.
+//   deletions;
+//   Merge(WriteBatch*, Family, key, operand), if it has merges.
 // For LsmMultiGetSession it also has:
 //   Status, and Keys, whose From(const std::vector<Slice>&) gives the engine's;
 //   MultiGet(DB*, const ReadOptions&, count, keys, Value*, Status*);
@@ -137,6 +138,17 @@ class LsmSession : public EngineSession {
                   }) {
       Api::DeleteRange(&batch_, family(), Api::ToSlice(begin),
                        Api::ToSlice(end));
+      return true;
+    } else {
+      return false;
+    }
+  }
+  bool Merge(const Slice& key, const Slice& operand) override {
+    if constexpr (requires {
+                    Api::Merge(&batch_, family(), Api::ToSlice(key),
+                               Api::ToSlice(operand));
+                  }) {
+      Api::Merge(&batch_, family(), Api::ToSlice(key), Api::ToSlice(operand));
       return true;
     } else {
       return false;

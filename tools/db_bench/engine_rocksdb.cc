@@ -1,7 +1,10 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include <rocksdb/cache.h>
+#include <rocksdb/compaction_filter.h>
+#include <rocksdb/convenience.h>
 #include <rocksdb/db.h>
 #include <rocksdb/filter_policy.h>
+#include <rocksdb/merge_operator.h>
 #include <rocksdb/statistics.h>
 #include <rocksdb/table.h>
 #include <rocksdb/utilities/table_properties_collectors.h>
@@ -91,6 +94,10 @@ struct RocksApi {
                           const rocksdb::Slice& end) {
     batch->DeleteRange(family, begin, end).PermitUncheckedError();
   }
+  static void Merge(WriteBatch* batch, Family family, const rocksdb::Slice& key,
+                    const rocksdb::Slice& operand) {
+    batch->Merge(family, key, operand).PermitUncheckedError();
+  }
 };
 
 using RocksSession = LsmMultiGetSession<RocksApi>;
@@ -123,6 +130,27 @@ void SetDeletionOptions(RocksOptions* options) {
   }
 }
 
+class DropHalf final : public rocksdb::CompactionFilter {
+ public:
+  bool Filter(int /*level*/, const rocksdb::Slice& key,
+              const rocksdb::Slice& /*value*/, std::string* /*new_value*/,
+              bool* /*value_changed*/) const override {
+    return DropsKey(key.data(), key.size());
+  }
+  const char* Name() const override { return "DropHalf"; }
+};
+
+// Sets *merge_operator to null if `name` is empty.
+Status ParseMergeOperator(
+    const std::string& name,
+    std::shared_ptr<rocksdb::MergeOperator>* merge_operator) {
+  if (name.empty()) return Status::OK();
+  const rocksdb::Status status = rocksdb::MergeOperator::CreateFromString(
+      rocksdb::ConfigOptions(), name, merge_operator);
+  if (status.ok() && *merge_operator != nullptr) return Status::OK();
+  return Status::InvalidArgument("merge_operator", "rocksdb has no " + name);
+}
+
 // Hands out a unique_ptr, or before RocksDB 11 a plain one.
 template <typename Owner>
 rocksdb::Status OpenRocks(
@@ -148,7 +176,10 @@ class RocksEngine final : public Engine {
 
   Status Check(const EngineConfig& config) const override {
     rocksdb::CompressionType type;
-    return ParseCompression(config.compression, &type);
+    std::shared_ptr<rocksdb::MergeOperator> merge_operator;
+    const Status status =
+        ParseMergeOperator(config.merge_operator, &merge_operator);
+    return status.ok() ? ParseCompression(config.compression, &type) : status;
   }
 
   std::string IoPath() override {
@@ -187,9 +218,13 @@ class RocksEngine final : public Engine {
     options.allow_mmap_writes = config.mmap_write;
     options.max_background_jobs = config.max_background_jobs;
     if (config.deletion_options) SetDeletionOptions(&options);
-    const Status known =
-        ParseCompression(config.compression, &options.compression);
+    Status known = ParseCompression(config.compression, &options.compression);
+    if (known.ok()) {
+      known =
+          ParseMergeOperator(config.merge_operator, &options.merge_operator);
+    }
     if (!known.ok()) return known;
+    if (config.drop_half) options.compaction_filter = &drop_half_;
     if (config.statistics) {
       if (statistics_ == nullptr) {
         statistics_ = rocksdb::CreateDBStatistics();
@@ -280,6 +315,7 @@ class RocksEngine final : public Engine {
     return false;
   }
 
+  const DropHalf drop_half_;
   bool direct_reads_ = false;
   rocksdb::ReadOptions read_options_;
   rocksdb::WriteOptions write_options_;

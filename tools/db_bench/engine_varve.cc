@@ -7,8 +7,10 @@
 #include "tools/db_bench/engine_adapter.h"
 #include "tools/db_bench/engine_lsm.h"
 #include "varve/catalog.h"
+#include "varve/compaction_filter.h"
 #include "varve/db.h"
 #include "varve/experimental.h"
+#include "varve/merge_operator.h"
 #include "varve/statistics.h"
 #include "varve/version.h"
 
@@ -75,6 +77,14 @@ struct VarveApi {
                           const Slice& end) {
     batch->DeleteRange(family, begin, end);
   }
+  static void Merge(WriteBatch* batch, Family family, const Slice& key,
+                    const Slice& operand) {
+    if (family == nullptr) {
+      batch->Merge(key, operand);
+    } else {
+      batch->Merge(family, key, operand);
+    }
+  }
 };
 
 class VarveSession final : public LsmMultiGetSession<VarveApi> {
@@ -100,12 +110,27 @@ class VarveSession final : public LsmMultiGetSession<VarveApi> {
   Catalog* const catalog_;
 };
 
+class DropHalf final : public CompactionFilter {
+ public:
+  bool Filter(int /*level*/, const Slice& key, const Slice& /*value*/,
+              std::string* /*new_value*/,
+              bool* /*value_changed*/) const override {
+    return DropsKey(key.data(), key.size());
+  }
+  const char* Name() const override { return "DropHalf"; }
+};
+
 class VarveEngine final : public Engine {
  public:
   std::string Version() const override { return VersionString(); }
 
   Status Check(const EngineConfig& config) const override {
     Options options;
+    if (!config.merge_operator.empty() &&
+        FindMergeOperator(config.merge_operator) == nullptr) {
+      return Status::InvalidArgument("merge_operator",
+                                     "varve has no " + config.merge_operator);
+    }
     return SetOption("compression", config.compression, &options);
   }
 
@@ -143,6 +168,8 @@ class VarveEngine final : public Engine {
       const Status known = SetOption(name, text, &options);
       if (!known.ok()) return known;
     }
+    options.merge_operator = FindMergeOperator(config.merge_operator);
+    if (config.drop_half) options.compaction_filter = &drop_half_;
     if (config.bloom_bits >= 1) {
       options.filter_policy = NewBloomFilterPolicy(config.bloom_bits);
     }
@@ -235,6 +262,7 @@ class VarveEngine final : public Engine {
   }
 
  private:
+  const DropHalf drop_half_;
   ReadOptions read_options_;
   WriteOptions write_options_;
   std::shared_ptr<Statistics> statistics_;

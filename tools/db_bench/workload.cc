@@ -38,6 +38,8 @@ struct Benchmark {
   bool background_writer = false;
   // Needs the engine's catalog.
   bool catalog = false;
+  // Needs a merge operator.
+  bool merges = false;
 };
 
 namespace {
@@ -168,6 +170,20 @@ const Benchmark kBenchmarks[] = {
      .loop = DeleteLoop,
      .needs_data = true,
      .writes = true},
+    {.name = "mergerandom",
+     .what = "merge num operands into random keys of --merge_keys",
+     .operation = "merge",
+     .loop = MergeLoop,
+     .order = KeyOrder::kMerge,
+     .writes = true,
+     .merges = true},
+    {.name = "readrandommergerandom",
+     .what = "num times, merge into or get a random key of --merge_keys",
+     .operation = "op",
+     .loop = ReadOrMergeLoop,
+     .order = KeyOrder::kMerge,
+     .writes = true,
+     .merges = true},
     {.name = "popfirst",
      .what = "as seekfirst, and delete the key found, as a queue does",
      .operation = "pop",
@@ -445,6 +461,10 @@ Status Workload::Run(const Benchmark& benchmark, int thread_count,
   result->operation = benchmark.operation;
   if (benchmark.fresh && config_.use_existing_db) {
     result->text = "skipped (--use_existing_db is true)";
+    return Status::OK();
+  }
+  if (benchmark.merges && engine_config_.merge_operator.empty()) {
+    result->text = "skipped (needs --merge_operator)";
     return Status::OK();
   }
   const bool sync = sync_ || benchmark.sync;

@@ -52,6 +52,10 @@ struct WorkloadConfig {
   uint32_t batch_families = 0;
   // Keys per MultiGet.
   uint64_t read_batch = 1;
+  // Keys of mergerandom and readrandommergerandom: the first ones.
+  uint64_t merge_keys = 0;
+  // Of 100 operations of readrandommergerandom, merges.
+  uint64_t merge_percent = 70;
   // Entries that seekrandom reads after each seek.
   uint64_t seek_nexts = 0;
   // The limit of all writers together. 0 is unlimited.

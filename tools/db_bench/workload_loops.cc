@@ -97,9 +97,7 @@ class KeyNumbers {
  public:
   KeyNumbers(const LoopContext& context, LoopThread* thread)
       : order_(context.order),
-        entries_(context.order == KeyOrder::kHot
-                     ? (context.config.entries + 99) / 100
-                     : context.config.entries),
+        entries_(EntriesOf(context)),
         random_(&thread->random),
         permutation_(entries_, thread->permutation_seed) {}
 
@@ -115,6 +113,12 @@ class KeyNumbers {
   }
 
  private:
+  static uint64_t EntriesOf(const LoopContext& context) {
+    if (context.order == KeyOrder::kMerge) return context.config.merge_keys;
+    const uint64_t all = context.config.entries;
+    return context.order == KeyOrder::kHot ? (all + 99) / 100 : all;
+  }
+
   KeyOrder order_;
   uint64_t entries_;
   Random* random_;
@@ -217,6 +221,18 @@ void Scan(LoopContext* context, LoopThread* thread, First first, Step next) {
   });
 }
 
+// Adds an operand for the thread's key to its session. Returns false, with the
+// error, if the engine has no merges.
+bool Merge(LoopThread* thread) {
+  const Slice operand = thread->values.Next();
+  if (!thread->session->Merge(thread->key, operand)) {
+    thread->status = Status::NotSupported("the engine has no merges");
+    return false;
+  }
+  thread->bytes += thread->key.size() + operand.size();
+  return true;
+}
+
 }  // namespace
 
 LoopThread::LoopThread(const LoopContext& context, uint64_t seed,
@@ -254,6 +270,45 @@ void WriteLoop(LoopContext* context, LoopThread* thread) {
   };
   Repeat(context, thread, write,
          [&] { return pacer.Wait(thread->bytes, wanted); });
+}
+
+void MergeLoop(LoopContext* context, LoopThread* thread) {
+  KeyNumbers numbers(*context, thread);
+  BatchSizes sizes(*context);
+  Repeat(context, thread, [&]() -> uint64_t {
+    const uint64_t batch = sizes.Next();
+    for (uint64_t i = 0; i < batch; ++i) {
+      SetKey(*context, thread, numbers.Next());
+      if (!Merge(thread)) return 0;
+    }
+    thread->status = thread->session->Commit();
+    return thread->status.ok() ? batch : 0;
+  });
+}
+
+void ReadOrMergeLoop(LoopContext* context, LoopThread* thread) {
+  KeyNumbers numbers(*context, thread);
+  const uint64_t merge_percent = context->config.merge_percent;
+  EngineSession* const session = thread->session.get();
+  Repeat(context, thread, [&]() -> uint64_t {
+    SetKey(*context, thread, numbers.Next());
+    if (thread->random.Uniform(100) < merge_percent) {
+      if (!Merge(thread)) return 0;
+      thread->status = session->Commit();
+      return thread->status.ok() ? 1 : 0;
+    }
+    Slice value;
+    ++thread->lookups;
+    const Lookup lookup = session->Get(thread->key, &value);
+    if (lookup == Lookup::kFound) {
+      ++thread->found;
+      thread->bytes += thread->key.size() + value.size();
+    } else if (lookup == Lookup::kError) {
+      thread->status = session->error();
+      return 0;
+    }
+    return 1;
+  });
 }
 
 void DeleteLoop(LoopContext* context, LoopThread* thread) {

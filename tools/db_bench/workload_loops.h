@@ -27,6 +27,7 @@ enum class KeyOrder : uint8_t {
   kUniqueRandom,  // Each once.
   kMissing,       // One byte longer than any stored key.
   kHot,           // Random among the first hundredth.
+  kMerge,         // Random among WorkloadConfig::merge_keys.
 };
 
 // State shared by the threads of a benchmark.
@@ -74,6 +75,8 @@ struct alignas(64) LoopThread {
 using Loop = void (*)(LoopContext* context, LoopThread* thread);
 
 void WriteLoop(LoopContext* context, LoopThread* thread);
+void MergeLoop(LoopContext* context, LoopThread* thread);
+void ReadOrMergeLoop(LoopContext* context, LoopThread* thread);
 void DeleteLoop(LoopContext* context, LoopThread* thread);
 void ReadSequentialLoop(LoopContext* context, LoopThread* thread);
 void ReadReverseLoop(LoopContext* context, LoopThread* thread);

@@ -13,6 +13,7 @@
 #include "tools/varve/varve_commands.h"
 #include "tools/varve/varve_database.h"
 #include "tools/varve/varve_text.h"
+#include "varve/merge_operator.h"
 
 namespace varve {
 
@@ -33,6 +34,7 @@ constexpr OptionSpec kOptions[] = {
     {"create_if_missing", OptionKind::kFlag},
     {"ignore_case", OptionKind::kFlag},
     {"open_files", OptionKind::kNumber},
+    {"merge_operator", OptionKind::kText},
     {"progress", OptionKind::kFlag},
     {"footer", OptionKind::kFlag},
     {"properties", OptionKind::kFlag},
@@ -132,6 +134,12 @@ std::string CheckOptions(const CommandLine& line) {
       return std::string("--") + one + " and --" + other +
              " exclude each other";
     }
+  }
+  const std::string* const merge_operator = line.Find("merge_operator");
+  if (merge_operator != nullptr &&
+      FindMergeOperator(*merge_operator) == nullptr) {
+    return "there is no merge operator '" + *merge_operator +
+           "'; there are uint64add, stringappend, max, bytesor and bytesxor";
   }
   constexpr uint64_t kMaxOpenFiles = kMaxOpenFilesBounds.high;
   if (line.Number("open_files", 0) > kMaxOpenFiles) {

@@ -31,6 +31,7 @@ that are not visible text are printed as \xHH, and a backslash as two.
   --json               print {"value":...}; bytes that are not UTF-8 as
                        {"value_hex":"FF00"}
   --ignore_case        the keys of the database are case-insensitive
+  --merge_operator=OP  uint64add, stringappend, max, bytesor or bytesxor
   --open_files=N       open at most N tables at once
   --                   what follows is no option
 
@@ -54,6 +55,26 @@ input has, byte for byte, up to almost 3 GiB.
   --                   what follows is no option
 
 The value - itself is --hex 0x2D.
+)";
+
+constexpr char kMergeHelp[] =
+    R"(usage: varve merge --db=DIR --merge_operator=OP [OPTION...] KEY VALUE
+
+Adds a merge operand to a key, and prints OK. Reads of the key apply it to
+the value. With - as VALUE, the operand is standard input, byte for byte.
+
+  --db=DIR             the database
+  --family=NAME        the column family (default: the default one)
+  --merge_operator=OP  uint64add, stringappend, max, bytesor or bytesxor
+  --hex                key and operand are hexadecimal, as 0x61
+  --escaped            \xHH is a byte, and two backslashes are one
+  --create_if_missing  make the database, and the family, if there is none
+  --ignore_case        the keys of the database are case-insensitive
+  --open_files=N       open at most N tables at once
+  --                   what follows is no option
+
+uint64add takes numbers of 8 bytes, the lowest first: --hex 0x01
+0x0100000000000000 adds 1 to the key 0x01. Other sizes count as 0.
 )";
 
 constexpr char kDeleteHelp[] = R"(usage: varve delete --db=DIR [OPTION...] KEY
@@ -106,10 +127,10 @@ that are not visible text are printed as \xHH, and a backslash as two.
   --json               print {"key":...,"value":...} a line; bytes that are
                        not UTF-8, with --hex all, as "key_hex", "value_hex"
   --ignore_case        the keys of the database are case-insensitive
+  --merge_operator=OP  uint64add, stringappend, max, bytesor or bytesxor
   --open_files=N       open at most N tables at once
 
-Changes nothing and takes no lock. Beside a process that writes it shows one
-moment of the database.
+Changes nothing, takes no lock, and shows one moment of the database.
 )";
 
 constexpr char kCountHelp[] = R"(usage: varve count --db=DIR [OPTION...]
@@ -124,6 +145,7 @@ Prints how many keys there are, by reading all of them.
   --hex                these three are hexadecimal, as 0x61
   --escaped            in these three, \xHH is a byte
   --ignore_case        the keys of the database are case-insensitive
+  --merge_operator=OP  uint64add, stringappend, max, bytesor or bytesxor
   --open_files=N       open at most N tables at once
   --progress           say how far it is, also if stderr is no terminal
 
@@ -281,6 +303,7 @@ Writes the tables anew, without what was deleted or written over.
   --hex                these two are hexadecimal, as 0x61
   --escaped            in these two, \xHH is a byte
   --ignore_case        the keys of the database are case-insensitive
+  --merge_operator=OP  uint64add, stringappend, max, bytesor or bytesxor
   --open_files=N       open at most N tables at once
   --progress           say how far it is, also if stderr is no terminal
 )";
@@ -340,6 +363,7 @@ gets its name when all is in it.
   --ldb                write what ldb dump --hex prints and ldb load --hex
                        reads
   --ignore_case        the keys of the database are case-insensitive
+  --merge_operator=OP  uint64add, stringappend, max, bytesor or bytesxor
   --open_files=N       open at most N tables at once
   --progress           say how far it is, also if stderr is no terminal
 
@@ -362,15 +386,23 @@ constexpr char kHelpHelp[] = R"(usage: varve help [COMMAND]
 
 Tells how to use a command; without one, which commands there are. The
 option --help of each command does the same, and man varve tells more.
+
+Exit codes: 0 success, 1 no such key, 2 wrong use, 3 damage, 4 database in
+use, 5 other failure.
 )";
 
 constexpr Command kCommands[] = {
     {"get", 1, 1, OperandKind::kBytes,
-     "db family hex escaped raw json ignore_case open_files",
+     "db family hex escaped raw json ignore_case merge_operator open_files",
      "print the value of a key", kGetHelp, RunGet, true},
     {"put", 2, 2, OperandKind::kBytes,
      "db family hex escaped create_if_missing ignore_case open_files",
      "set a key to a value, or to standard input", kPutHelp, RunPut,
+     /*only_reads=*/false, /*reads_value=*/true},
+    {"merge", 2, 2, OperandKind::kBytes,
+     "db family merge_operator hex escaped create_if_missing ignore_case "
+     "open_files",
+     "add a merge operand to a key", kMergeHelp, RunMerge,
      /*only_reads=*/false, /*reads_value=*/true},
     {"delete", 1, 1, OperandKind::kBytes,
      "db family hex escaped ignore_case open_files", "remove a key",
@@ -380,10 +412,11 @@ constexpr Command kCommands[] = {
      "remove the keys of a range", kDeleteRangeHelp, RunDeleteRange},
     {"scan", 0, 0, OperandKind::kBytes,
      "db family from to prefix reverse limit keys values hex escaped raw json "
-     "ignore_case open_files",
+     "ignore_case merge_operator open_files",
      "print the entries in key order", kScanHelp, RunScan, true},
     {"count", 0, 0, OperandKind::kBytes,
-     "db family from to prefix hex escaped ignore_case open_files progress",
+     "db family from to prefix hex escaped ignore_case merge_operator "
+     "open_files progress",
      "count the keys", kCountHelp, RunCount, true},
     {"batchput", 0, kPairsOfOperands, OperandKind::kBytes,
      "db family hex escaped create_if_missing ignore_case open_files progress",
@@ -393,7 +426,8 @@ constexpr Command kCommands[] = {
      "db family create_if_missing ignore_case open_files progress",
      "put in the entries of a text dump", kIngestFromHelp, RunIngestFrom},
     {"export-to", 1, 1, OperandKind::kFile,
-     "db family from to prefix hex escaped ldb ignore_case open_files progress",
+     "db family from to prefix hex escaped ldb ignore_case merge_operator "
+     "open_files progress",
      "write the entries to a text dump", kExportToHelp, RunExportTo, true},
     {"levels", 0, 0, OperandKind::kBytes, "db family hex",
      "print the tables of each level", kLevelsHelp, RunLevels, true},
@@ -409,7 +443,8 @@ constexpr Command kCommands[] = {
      "rebuild a damaged database from what can be read", kRepairHelp,
      RunRepair},
     {"compact", 0, 0, OperandKind::kBytes,
-     "db family from to hex escaped ignore_case open_files progress",
+     "db family from to hex escaped ignore_case merge_operator open_files "
+     "progress",
      "drop what was deleted or written over", kCompactHelp, RunCompact},
     {"checkpoint", 1, 1, OperandKind::kFile, "db ignore_case open_files",
      "make a copy of the database", kCheckpointHelp, RunCheckpoint},

@@ -28,6 +28,12 @@ std::string Advice(const Status& status, const CommandLine& line) {
     const std::string who = holder.empty() ? "another process" : holder;
     return db + " is in use by " + who + ": end that first";
   }
+  if (status.IsInvalidArgument() && !line.Has("merge_operator") &&
+      status.message().ToString().find("merge_operator") != std::string::npos) {
+    return ListsOption(line.command->options, "merge_operator")
+               ? "--merge_operator=OP names the one of the column family"
+               : "";
+  }
   if (!status.IsCorruption() || db.empty() || command == "repair") return "";
   const std::string holder = DescribeHolder(line);
   if (!holder.empty()) {
@@ -78,8 +84,8 @@ void PrintOverview(FILE* out) {
     fprintf(out, "  %-14s%s\n", command.name, command.summary);
   }
   fputs(
-      "varve help COMMAND tells more. Exit codes: 0 success, 1 no such key, 2 "
-      "wrong\nuse, 3 damage, 4 database in use, 5 other failure.\n",
+      "varve help COMMAND tells more. Exit: 1 no key, 2 wrong use, 3 damage, "
+      "4 in use.\n",
       out);
 }
 

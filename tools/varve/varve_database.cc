@@ -5,6 +5,7 @@
 
 #include "table/block/comparator_mismatch.h"
 #include "tools/varve/varve_live.h"
+#include "varve/merge_operator.h"
 
 namespace varve {
 
@@ -116,20 +117,27 @@ Status Database::OpenOnce(const CommandLine& line, const Options& options,
   const std::string wanted =
       line.Has("family") ? line.Text("family") : kDefaultColumnFamilyName;
   std::vector<ColumnFamilyDescriptor> families;
+  const auto add = [&](const std::string& name) {
+    families.emplace_back(name, options);
+    // The operator of another family could be another one. Without it, the
+    // operands there stay as they are.
+    if (name == wanted) {
+      families.back().options.merge_operator =
+          FindMergeOperator(line.Text("merge_operator"));
+    }
+  };
   for (const FamilyList::Entry& entry : list.entries()) {
     const bool is_default = entry.id == 0;
     if (entry.known == nullptr && !is_default) {
       if (read_only && entry.name != wanted) continue;
       return UnknownComparator(entry).Annotate(path);
     }
-    families.emplace_back(entry.name, options);
+    add(entry.name);
     if (entry.known != nullptr) {
       families.back().options.comparator = entry.known->user_comparator();
     }
   }
-  if (families.empty()) {
-    families.emplace_back(kDefaultColumnFamilyName, options);
-  }
+  if (families.empty()) add(kDefaultColumnFamilyName);
   DBOptions db_options = options;
   const bool exists =
       wanted == kDefaultColumnFamilyName || list.Find(wanted) != nullptr;
@@ -137,7 +145,7 @@ Status Database::OpenOnce(const CommandLine& line, const Options& options,
     if (!options.create_if_missing && !list.entries().empty()) {
       return NoFamily(wanted, path);
     }
-    families.emplace_back(wanted, options);
+    add(wanted);
     db_options.create_missing_column_families = options.create_if_missing;
   }
   std::vector<ColumnFamilyHandle*> handles;

@@ -63,7 +63,8 @@ Status NoFamily(const std::string& name, const std::string& db_path);
 // Returns NotSupported for a family whose comparator is unknown.
 Status UnknownComparator(const FamilyList::Entry& family);
 
-// The open database of a command, with all of its column families.
+// The open database of a command, with all of its column families. The merge
+// operator of --merge_operator is for the family of --family only.
 // Thread-safety: owned by one thread.
 class Database {
  public:

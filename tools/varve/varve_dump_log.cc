@@ -261,6 +261,10 @@ void PrintUpdate(const BatchRecord& update, const FamilyNames& names, bool hex,
       fputs("put ", out);
       separator = " = ";
       break;
+    case ValueType::kMerge:
+      fputs("merge ", out);
+      separator = " + ";
+      break;
     case ValueType::kRangeDeletion:
       fputs("delete range ", out);
       separator = " .. ";

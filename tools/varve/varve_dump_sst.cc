@@ -57,6 +57,8 @@ const char* TypeName(ValueType type) {
       return "delete";
     case ValueType::kSingleDeletion:
       return "single delete";
+    case ValueType::kMerge:
+      return "merge";
     default:
       return "other";
   }

@@ -39,6 +39,27 @@ Status WriteAndClose(Database* db, WriteBatch* batch, Session* session) {
   return status;
 }
 
+// Writes what `add` makes of the operands KEY and VALUE.
+template <typename Add>
+Status WriteValue(Session* session, Add add) {
+  const std::string& key = session->operand(0);
+  std::string value;
+  Status status;
+  if (session->line.value_is_input) {
+    // Before anything is created, since the input may fail.
+    status = RequireDatabase(session->line);
+    if (status.ok()) status = ReadValue(session->in, key.size(), &value);
+  } else {
+    value = session->operand(1);
+  }
+  Database db;
+  if (status.ok()) status = db.OpenToWrite(session->line);
+  if (!status.ok()) return status;
+  WriteBatch batch;
+  add(&batch, db.family(), key, value);
+  return WriteAndClose(&db, &batch, session);
+}
+
 // Takes a line apart at its first tab.
 Status ParsePair(const LineReader& reader, const Slice& line,
                  const CommandLine& command_line, std::string* key,
@@ -113,22 +134,20 @@ Status RunGet(Session* session) {
 }
 
 Status RunPut(Session* session) {
-  const std::string& key = session->operand(0);
-  std::string value;
-  Status status;
-  if (session->line.value_is_input) {
-    // Before anything is created, since the input may fail.
-    status = RequireDatabase(session->line);
-    if (status.ok()) status = ReadValue(session->in, key.size(), &value);
-  } else {
-    value = session->operand(1);
+  return WriteValue(session, [](WriteBatch* batch, ColumnFamilyHandle* family,
+                                const Slice& key, const Slice& value) {
+    batch->Put(family, key, value);
+  });
+}
+
+Status RunMerge(Session* session) {
+  if (!session->line.Has("merge_operator")) {
+    return session->WrongUse("--merge_operator=OP is missing");
   }
-  Database db;
-  if (status.ok()) status = db.OpenToWrite(session->line);
-  if (!status.ok()) return status;
-  WriteBatch batch;
-  batch.Put(db.family(), key, value);
-  return WriteAndClose(&db, &batch, session);
+  return WriteValue(session, [](WriteBatch* batch, ColumnFamilyHandle* family,
+                                const Slice& key, const Slice& value) {
+    batch->Merge(family, key, value);
+  });
 }
 
 Status RunDelete(Session* session) {

@@ -10,6 +10,7 @@ namespace varve {
 
 Status RunGet(Session* session);
 Status RunPut(Session* session);
+Status RunMerge(Session* session);
 Status RunDelete(Session* session);
 Status RunDeleteRange(Session* session);
 Status RunBatchPut(Session* session);

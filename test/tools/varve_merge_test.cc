@@ -1,0 +1,115 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Goal: the commands of `varve` apply the merge operator of --merge_operator to
+// the family that they name, and leave operands alone without it. Method: run
+// them on databases with operands in logs and tables.
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "test/testing/fixtures.h"
+#include "test/testing/tools.h"
+#include "test/testing/varve_command.h"
+
+namespace varve {
+namespace {
+
+using test::RunCommand;
+using testing::HasSubstr;
+using Outcome = test::CommandOutcome;
+
+constexpr char kAppend[] = "--merge_operator=stringappend";
+
+class VarveMergeTest : public test::VarveCommandTest {
+ protected:
+  void Merge(const std::string& key, const std::string& operand) {
+    EXPECT_EQ(Succeed({"merge", kAppend, "--create_if_missing", key, operand}),
+              "OK\n");
+  }
+};
+
+TEST_F(VarveMergeTest, ReadsApplyOperands) {
+  Succeed({"put", "--create_if_missing", "with", "v"});
+  Merge("with", "a");
+  Merge("with", "b");
+  Merge("without", "c");
+  for (const bool compacted : {false, true}) {
+    // Without the operator, the operands stay, although the table is new.
+    if (compacted) Succeed({"compact"});
+    EXPECT_EQ(Succeed({"get", kAppend, "with"}), "v,a,b\n");
+    EXPECT_EQ(Succeed({"get", kAppend, "--json", "with"}),
+              "{\"value\":\"v,a,b\"}\n");
+    EXPECT_EQ(Succeed({"scan", kAppend}), "with : v,a,b\nwithout : c\n");
+    EXPECT_EQ(Succeed({"scan", kAppend, "--reverse"}),
+              "without : c\nwith : v,a,b\n");
+    EXPECT_EQ(Succeed({"count", kAppend}), "2\n");
+    EXPECT_THAT(Succeed({"export-to", kAppend, "-"}),
+                HasSubstr("\nwith\tv,a,b\nwithout\tc\nvarve-dump-end 2 "));
+  }
+  Succeed({"compact", kAppend});
+  EXPECT_EQ(Succeed({"scan"}), "with : v,a,b\nwithout : c\n");
+}
+
+TEST_F(VarveMergeTest, AddsNumbersInHexadecimal) {
+  const std::string one = "0x0100000000000000";
+  for (int i = 0; i < 3; ++i) {
+    Succeed({"merge", "--merge_operator=uint64add", "--create_if_missing",
+             "--hex", "0x6B", one});
+  }
+  EXPECT_EQ(Succeed({"get", "--merge_operator", "UInt64AddOperator", "--hex",
+                     "0x6B"}),
+            "0x0300000000000000\n");
+  // From standard input.
+  const std::string four("\4\0\0\0\0\0\0\0", 8);
+  Succeed({"merge", "--merge_operator=uint64add", "k", "-"}, four);
+  EXPECT_EQ(Succeed({"get", "--merge_operator=uint64add", "--hex", "0x6B"}),
+            "0x0700000000000000\n");
+}
+
+TEST_F(VarveMergeTest, AnOperatorIsOfOneFamily) {
+  Succeed({"merge", kAppend, "--family=red", "--create_if_missing", "k", "a"});
+  Succeed({"merge", kAppend, "--family=red", "k", "b"});
+  Merge("k", "c");
+  EXPECT_EQ(Succeed({"get", kAppend, "--family=red", "k"}), "a,b\n");
+  EXPECT_EQ(Succeed({"get", kAppend, "k"}), "c\n");
+  Succeed({"compact", kAppend, "--family=red"});
+  EXPECT_EQ(Succeed({"get", "--family=red", "k"}), "a,b\n");
+  EXPECT_EQ(RunHere({"get", "k"}).exit_code, kExitFailure);
+}
+
+TEST_F(VarveMergeTest, SaysThatTheOperatorIsMissing) {
+  Merge("k", "a");
+  for (const char* command : {"get", "scan", "count"}) {
+    std::vector<std::string> arguments = {command};
+    if (arguments[0] == "get") arguments.push_back("k");
+    const Outcome outcome = RunHere(arguments);
+    EXPECT_EQ(outcome.exit_code, kExitFailure) << command;
+    EXPECT_THAT(outcome.error, HasSubstr("--merge_operator=OP")) << command;
+  }
+  const Outcome outcome = RunHere({"merge", "k", "a"});
+  EXPECT_EQ(outcome.exit_code, kExitUsage);
+  EXPECT_THAT(outcome.error, HasSubstr("--merge_operator=OP is missing"));
+  const Outcome unknown = RunHere({"get", "--merge_operator=add", "k"});
+  EXPECT_EQ(unknown.exit_code, kExitUsage);
+  EXPECT_THAT(unknown.error, HasSubstr("no merge operator 'add'"));
+  EXPECT_THAT(unknown.error, HasSubstr("uint64add"));
+  EXPECT_EQ(RunHere({"put", kAppend, "k", "a"}).exit_code, kExitUsage);
+}
+
+TEST_F(VarveMergeTest, DumpsShowOperands) {
+  Succeed({"put", "--create_if_missing", "k", "v"});
+  Merge("k", "a");
+  Succeed({"merge", kAppend, "--family=red", "--create_if_missing", "k", "b"});
+  const std::string log = test::FilesEndingIn(Db(), ".log").back();
+  EXPECT_THAT(RunCommand({"dump-wal", log}).out,
+              HasSubstr("  family 1 red: merge 'k' + 'b'\n"));
+  // An iterator of a table shows what no operator has touched.
+  Succeed({"compact"});
+  std::string keys;
+  for (const std::string& table : test::FilesEndingIn(Db(), ".sst")) {
+    keys += RunCommand({"dump-sst", "--keys", table}).out;
+  }
+  EXPECT_THAT(keys, HasSubstr(" merge 'a'\n"));
+  EXPECT_THAT(Succeed({"check"}), HasSubstr("no damage\n"));
+}
+
+}  // namespace
+}  // namespace varve
