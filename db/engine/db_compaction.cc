@@ -71,7 +71,7 @@ Status DBImpl::SetOptions(ColumnFamilyHandle* handle,
 
 void DBImpl::CancelAllBackgroundWork(bool wait) {
   MutexLock lock(&mutex_);
-  scheduler_.StopLocked();
+  StopJobsLocked();
   if (wait) WaitForBackgroundLocked();
 }
 

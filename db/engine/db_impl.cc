@@ -77,7 +77,7 @@ Status DBImpl::CloseLocked() {
     mutex_.Lock();
     if (status.ok()) status = sync_status;
   }
-  scheduler_.StopLocked();
+  StopJobsLocked();
   scheduler_.DropQueuedLocked();
   const std::vector<ColumnFamily*> families = families_.live();
   mutex_.Unlock();
@@ -97,6 +97,11 @@ Status DBImpl::CloseLocked() {
   const Status unlock_status = db_directory_.Unlock();
   if (status.ok()) status = unlock_status;
   return status;
+}
+
+void DBImpl::StopJobsLocked() {
+  scheduler_.StopLocked();
+  age_watch_.SignalLocked();
 }
 
 void DBImpl::WaitForBackgroundLocked() {

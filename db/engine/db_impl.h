@@ -167,6 +167,7 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   Status SyncLogAtClose();
   void NoteLogsEndLocked() VARVE_REQUIRES(mutex_);
   bool WorkRunsLocked() const VARVE_REQUIRES(mutex_);
+  void StopJobsLocked() VARVE_REQUIRES(mutex_);
   void WaitForBackgroundLocked() VARVE_REQUIRES(mutex_);
   void InForkedChild() override;
   void TakeOverLocked(bool waits) VARVE_REQUIRES(mutex_);
@@ -213,7 +214,7 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   void TryToResume();
   bool WatchesQuietLocked() const VARVE_REQUIRES(mutex_);
   void FlushInQuiet() VARVE_EXCLUDES(mutex_);
-  bool WatchesAgesLocked() const VARVE_REQUIRES(mutex_);
+  uint64_t ShortestAgeLocked() const VARVE_REQUIRES(mutex_);
   Status DropCovered(ColumnFamily* family, bool* dropped);
 
   // ---- Immutable after Open ----

@@ -302,7 +302,7 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
       age_watch_(
           env_, &mutex_, &scheduler_, kAgeStepUs,
           {[this]()
-               VARVE_NO_THREAD_SAFETY_ANALYSIS { return WatchesAgesLocked(); },
+               VARVE_NO_THREAD_SAFETY_ANALYSIS { return ShortestAgeLocked(); },
            [this]() VARVE_NO_THREAD_SAFETY_ANALYSIS {
              return picker_.NextDueTimeLocked();
            },
@@ -386,7 +386,7 @@ Status DBImpl::Open(bool name_is_safe,
   mutex_.Lock();
   control_.SetClosingLocked();
   // An error may have started the thread that resumes.
-  scheduler_.StopLocked();
+  StopJobsLocked();
   scheduler_.DropQueuedLocked();
   WaitForBackgroundLocked();
   mutex_.Unlock();

@@ -128,12 +128,15 @@ bool DBImpl::WatchesQuietLocked() const {
                          });
 }
 
-// Returns whether a thread waits for tables to get due for their age. The
-// databases of a catalog would have too many threads. Their tables are looked
-// at when they are opened, and after each flush and compaction.
-bool DBImpl::WatchesAgesLocked() const {
-  return !IsOfCatalog() && !read_only_ && !control_.IsEndingLocked() &&
-         !control_.inheritance().is_inherited() && picker_.WatchesAgesLocked();
+// For the thread of age_watch_. Returns 0 if there is to be none. The databases
+// of a catalog would have too many threads. Their tables are looked at when
+// they are opened, and after each flush and compaction.
+uint64_t DBImpl::ShortestAgeLocked() const {
+  if (IsOfCatalog() || read_only_ || control_.IsEndingLocked() ||
+      control_.inheritance().is_inherited()) {
+    return 0;
+  }
+  return picker_.ShortestAgeLocked();
 }
 
 // Called by the thread of quiet_watch_. A flush drops what the memtable's

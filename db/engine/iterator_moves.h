@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "monitoring/measured_operation.h"
 #include "monitoring/statistics.h"
 #include "varve/perf_context.h"
 

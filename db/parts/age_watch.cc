@@ -14,7 +14,8 @@ constexpr uint64_t kSecondUs = 1000 * 1000;
 }  // namespace
 
 void AgeWatch::StartLocked() {
-  if (is_running_ || !owner_.is_wanted()) return;
+  SignalLocked();
+  if (is_running_ || owner_.shortest_age_s() == 0) return;
   is_running_ = pool_.Schedule([this] { Run(); }).ok();
 }
 
@@ -24,8 +25,7 @@ void AgeWatch::Run() VARVE_NO_THREAD_SAFETY_ANALYSIS {
   uint64_t least_us = 0;
   while (AwaitDueLocked(least_us)) {
     owner_.act();
-    // A due table may have to wait for another job. Each job that ends wakes
-    // this thread, and must not lead to another one at once.
+    // A table that is due may have to wait for another job.
     least_us = kSecondUs;
   }
   is_running_ = false;
@@ -33,22 +33,27 @@ void AgeWatch::Run() VARVE_NO_THREAD_SAFETY_ANALYSIS {
   mutex_->Unlock();
 }
 
-bool AgeWatch::AwaitDueLocked(uint64_t least_us) {
+bool AgeWatch::AwaitDueLocked(uint64_t least_us)
+    VARVE_NO_THREAD_SAFETY_ANALYSIS {
   const Stopwatch waiting(env_);
   for (;;) {
-    if (scheduler_->is_stopping() || !owner_.is_wanted()) return false;
+    const uint64_t age_s = owner_.shortest_age_s();
+    if (scheduler_->is_stopping() || age_s == 0) return false;
     const uint64_t due_s = owner_.next_due_s();
     // Compared with the dates of tables.
     const uint64_t now_s = env_->NowMicros() / kSecondUs;
     const uint64_t waited_us = waiting.ElapsedMicros();
     const bool is_due = due_s <= now_s;
     if (is_due && waited_us >= least_us) return true;
-    uint64_t wait_us = is_due ? least_us - waited_us : step_us_;
-    if (!is_due && due_s - now_s < step_us_ / kSecondUs) {
-      wait_us = (due_s - now_s) * kSecondUs;
+    uint64_t wait_us = least_us - waited_us;
+    if (!is_due) {
+      const uint64_t most_s = std::min(age_s, due_s - now_s);
+      wait_us = most_s < step_us_ / kSecondUs ? most_s * kSecondUs : step_us_;
     }
-    scheduler_->WaitForLocked(wait_us);
+    changed_.WaitFor(mutex_, wait_us);
   }
 }
+
+void AgeWatch::InForkedChild() { MakeFree(&changed_); }
 
 }  // namespace varve

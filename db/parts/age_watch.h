@@ -5,7 +5,9 @@
 // alone (`ttl` and `periodic_compaction_seconds`), so that an idle database has
 // them too. It runs only while such an option is set. Ages are by the wall
 // clock, which may be corrected at any time, and is looked at every few minutes
-// at least. Thread-safety: guarded by the DB mutex.
+// at least. No job wakes the thread: it sleeps no longer than a new table takes
+// to get due. So it hardly ever holds the mutex, and the database can go on in
+// a child created by fork(). Thread-safety: guarded by the DB mutex.
 
 #include <cstdint>
 #include <functional>
@@ -13,16 +15,19 @@
 
 #include "db/parts/background_scheduler.h"
 #include "util/base/mutex.h"
+#include "util/threads/fork_watch.h"
 #include "util/threads/thread_pool.h"
 #include "varve/env.h"
 
 namespace varve {
 
-class AgeWatch {
+class AgeWatch final : private ForkWatch {
  public:
   // All are called with the DB mutex held.
   struct Owner {
-    std::function<bool()> is_wanted;
+    // Returns the seconds after which a new table can get due at first. 0 if
+    // the thread is not wanted.
+    std::function<uint64_t()> shortest_age_s;
     // Returns when the first table gets due, in seconds since 1970, and
     // UINT64_MAX if none will be.
     std::function<uint64_t()> next_due_s;
@@ -42,9 +47,12 @@ class AgeWatch {
   AgeWatch(const AgeWatch&) = delete;
   AgeWatch& operator=(const AgeWatch&) = delete;
 
-  // Starts the thread if it is wanted and does not run. If no thread can be
-  // created, tables that are due wait for the next job or the next call.
+  // Starts the thread if it is wanted. If it runs, lets it see that its owner's
+  // answers have changed. If no thread can be created, tables that are due wait
+  // for the next job.
   void StartLocked();
+  // Call it after the scheduler was stopped.
+  void SignalLocked() { changed_.SignalAll(); }
   // Returns true until the thread is not wanted any more or the scheduler
   // stops. The scheduler signals its end.
   bool is_running() const { return is_running_; }
@@ -52,6 +60,7 @@ class AgeWatch {
   void ForgetLocked() { is_running_ = false; }
 
  private:
+  void InForkedChild() override;
   void Run();
   // Returns true when a table is due, and false if the thread is to end. May
   // release the mutex and reacquire it.
@@ -62,6 +71,7 @@ class AgeWatch {
   BackgroundScheduler* const scheduler_;
   const uint64_t step_us_;
   const Owner owner_;
+  CondVar changed_;
   bool is_running_ = false;
   // A pool of its own, as for AutoResume.
   ThreadPool pool_{{.name = "varve:age"}};

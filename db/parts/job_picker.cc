@@ -88,21 +88,23 @@ std::unique_ptr<Compaction> JobPicker::PickCompactionLocked(
   return nullptr;
 }
 
-bool JobPicker::WatchesAgesLocked() const {
-  const auto& live = parts_.families->live();
-  return std::any_of(live.begin(), live.end(), [](const ColumnFamily* family) {
-    return CompactsByAge(family->options()) &&
-           !family->options().disable_auto_compactions;
-  });
+uint64_t JobPicker::ShortestAgeLocked() const {
+  uint64_t shortest_s = UINT64_MAX;
+  for (const ColumnFamily* const family : parts_.families->live()) {
+    const Options& options = family->options();
+    if (options.disable_auto_compactions) continue;
+    for (const uint64_t age_s :
+         {options.ttl, options.periodic_compaction_seconds}) {
+      if (age_s != 0) shortest_s = std::min(shortest_s, age_s);
+    }
+  }
+  return shortest_s == UINT64_MAX ? 0 : shortest_s;
 }
 
 uint64_t JobPicker::NextDueTimeLocked() const {
   uint64_t first_s = UINT64_MAX;
   for (const ColumnFamily* const family : parts_.families->live()) {
-    if (!CompactsByAge(family->options()) ||
-        family->options().disable_auto_compactions) {
-      continue;
-    }
+    if (family->options().disable_auto_compactions) continue;
     first_s =
         std::min(first_s, NextDueTime(family->options(), *family->version()));
   }

@@ -69,8 +69,9 @@ class JobPicker {
   std::unique_ptr<Compaction> PickCompactionLocked(ColumnFamily** family);
   CompactionPickerContext ContextLocked(const ColumnFamily& family) const;
 
-  // Returns whether tables are compacted for their age, of any family.
-  bool WatchesAgesLocked() const;
+  // Returns the shortest age in seconds for which tables of any family are
+  // compacted. 0 if there is none.
+  uint64_t ShortestAgeLocked() const;
   // Returns when the first of them gets due. See NextDueTime.
   uint64_t NextDueTimeLocked() const;
 

@@ -9,6 +9,7 @@
 
 #include <gmock/gmock.h>
 
+#include <atomic>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -430,6 +431,39 @@ TEST_F(CatalogTest, DatabasesHaveOneFamily) {
   EXPECT_TRUE(Contains(status.message(), "family")) << status.ToString();
   // It can be dropped all the same.
   EXPECT_TRUE(Ok(catalog_->Drop("a")));
+}
+
+// They would have too many threads. Tables that are due for their age are
+// compacted when their database is opened again.
+TEST_F(CatalogTest, DatabasesHaveNoThreadForTheAgeOfTables) {
+  class DateEnv final : public EnvWrapper {
+   public:
+    DateEnv() : EnvWrapper(Env::Default()) {}
+    uint64_t NowMicros() override { return now_s * 1000000; }
+    std::atomic<uint64_t> now_s{1700000000};
+  } env;
+  options_.options.env = &env;
+  options_.options.ttl = 1000;
+  Open();
+  ASSERT_TRUE(Ok(catalog_->Create("a")));
+  Put("a", "key", "value");
+  ASSERT_TRUE(Ok(Find("a")->Flush({})));
+  for (const auto& task :
+       std::filesystem::directory_iterator("/proc/self/task")) {
+    EXPECT_FALSE(Contains(ReadWholeFile(task.path() / "comm"), "varve:age"));
+  }
+  env.now_s += 1001;
+  EXPECT_EQ(CloseIdle(), 1u);
+  {
+    const DatabaseRef ref = Find("a");
+    uint64_t tables = 1;
+    for (int i = 0; i < 60000 && tables != 0; ++i) {
+      Env::Default()->SleepForMicroseconds(1000);
+      ASSERT_TRUE(ref->GetIntProperty("varve.num-files-at-level0", &tables));
+    }
+    EXPECT_EQ(tables, 0u);
+  }
+  catalog_.reset();  // Before the Env.
 }
 
 TEST_F(CatalogTest, WorksInMemory) {

@@ -30,6 +30,9 @@ namespace {
 
 class DbForkTest : public DbTestBase {
  protected:
+  // A thread waits for its end, which a child does not have.
+  DbForkTest() { options_.ttl = 100000000; }
+
   void Fill(DB* db, int count, const std::string& value) {
     for (int i = 0; i < count; ++i) {
       ASSERT_TRUE(Ok(db->Put({}, Key(i), value)));

@@ -28,7 +28,7 @@ class DateEnv final : public EnvWrapper {
 class AgeWatchTest : public ::testing::Test {
  protected:
   AgeWatch::Owner Owner() {
-    return {[this] { return wanted_; },
+    return {[this] { return wanted_ ? shortest_age_s_ : uint64_t{0}; },
             [this] {
               ++looks_;
               return due_s_;
@@ -42,8 +42,12 @@ class AgeWatchTest : public ::testing::Test {
   }
   void TearDown() override {
     MutexLock lock(&mutex_);
-    scheduler_.StopLocked();
+    StopLocked();
     AwaitEndLocked();
+  }
+  void StopLocked() {
+    scheduler_.StopLocked();
+    watch_.SignalLocked();
   }
   void AwaitEndLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
     while (watch_.is_running()) scheduler_.WaitLocked();
@@ -63,6 +67,7 @@ class AgeWatchTest : public ::testing::Test {
   Mutex mutex_;
   BackgroundScheduler scheduler_{&env_, &mutex_};
   bool wanted_ = true;  // Guarded by mutex_, like the next members.
+  uint64_t shortest_age_s_ = 100;
   uint64_t due_s_ = UINT64_MAX;
   bool stays_due_ = false;
   int looks_ = 0;
@@ -96,7 +101,7 @@ TEST_F(AgeWatchTest, DoesNotActAtOnceWhenItHasActed) {
   const Stopwatch acting(&env_);
   StartLocked();
   while (watch_.is_running()) {
-    scheduler_.SignalLocked();
+    watch_.SignalLocked();
     scheduler_.WaitForLocked(100);
   }
   EXPECT_EQ(acts_, 2);
@@ -114,7 +119,7 @@ TEST_F(AgeWatchTest, EndsWhenItIsNotWantedAnyMore) {
   MutexLock lock(&mutex_);
   StartLocked();
   wanted_ = false;
-  scheduler_.SignalLocked();
+  watch_.StartLocked();
   AwaitEndLocked();
   wanted_ = true;
   StartLocked();
@@ -123,7 +128,7 @@ TEST_F(AgeWatchTest, EndsWhenItIsNotWantedAnyMore) {
 TEST_F(AgeWatchTest, EndsWhenTheSchedulerStops) {
   MutexLock lock(&mutex_);
   StartLocked();
-  scheduler_.StopLocked();
+  StopLocked();
   AwaitEndLocked();
   EXPECT_EQ(acts_, 0);
 }
