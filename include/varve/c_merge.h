@@ -37,8 +37,8 @@ typedef struct varve_compactionfiltercontext_t varve_compactionfiltercontext_t;
  * operands, oldest first, of which there is at least one. existing_value is
  * NULL if the key has no value. `partial_merge` returns one operand in place of
  * at least two, oldest first; NULL if operands cannot be combined. Both set
- * *new_value_length, and *success to 0 if they fail; it is 1 before. What they
- * return, unless it is NULL, is copied and passed to `delete_value`, or to free
+ * *new_value_length, and *success to 0 if they fail; it is 1 before. A
+ * result that is not NULL is copied, and passed to `delete_value`, or to free
  * if that is NULL. NULL means failure, unless the length is 0.
  *
  * `name` is called once, here. destructor(state), if not NULL, is called when
