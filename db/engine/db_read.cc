@@ -10,39 +10,15 @@
 
 #include "db/engine/db_impl.h"
 #include "db/engine/db_iterator.h"
-#include "db/merge/merge_all.h"
 #include "db/parts/common_errors.h"
 #include "monitoring/measured_operation.h"
 #include "monitoring/read_counts.h"
 #include "monitoring/span.h"
 #include "table/block/merging_iterator.h"
-#include "table/reader/merge_operands.h"
 #include "util/bytes/hash.h"
 #include "util/threads/path_counter.h"
 
 namespace varve {
-
-// The scratch memory of a MultiGet's group of lookups.
-struct MultiGetScratch {
-  MultiGetScratch(size_t count, ThreadArena* memory)
-      : targets(memory), lookups(memory), pending(count, memory) {
-    targets.reserve(count);
-    lookups.reserve(count);
-  }
-
-  // A lookup that found merge operands.
-  struct Merge {
-    const Slice* key;
-    ReadTarget target;
-    Status* status;
-    MergeOperands operands;
-  };
-
-  ArenaVector<ReadTarget> targets;
-  ArenaVector<Version::MultiLookup> lookups;
-  ArenaVector<Version::MultiLookup*> pending;
-  std::vector<Merge> merges;  // Of all groups.
-};
 
 namespace {
 
@@ -75,6 +51,20 @@ IteratorTreeKey TreeKey(const SuperVersion& super_version,
   key.readahead_size = options.readahead_size;
   return key;
 }
+
+// The scratch memory of a MultiGet's group of lookups.
+struct MultiGetScratch {
+  MultiGetScratch(size_t count, ThreadArena* memory)
+      : targets(memory), lookups(memory), pending(count, memory) {
+    targets.reserve(count);
+    lookups.reserve(count);
+  }
+
+  ArenaVector<ReadTarget> targets;
+  ArenaVector<Version::MultiLookup> lookups;
+  ArenaVector<Version::MultiLookup*> pending;
+  std::vector<MergedLookup> merges;  // Of all groups.
+};
 
 // Looks up as many keys as the scratch has targets. Returns the bytes found.
 uint64_t MultiGetSome(const ReadOptions& options, StatisticsImpl* stats,
@@ -122,18 +112,19 @@ uint64_t MultiGetSome(const ReadOptions& options, StatisticsImpl* stats,
       totals.Add(l.result.counts);
     }
     status = std::move(l.probe.status);
-    if (l.result.state == LookupState::kMerge && status.ok()) [[unlikely]] {
-      scratch->merges.push_back(
-          {&keys[&l - lookups.data()], *l.result.target, &status, {}});
-      status = super_version.ReadVersions(options, l.probe.lookup,
-                                          &scratch->merges.back().operands);
-    } else if (l.result.state == LookupState::kFound && status.ok()) {
+    if (l.result.state == LookupState::kFound && status.ok()) {
       ++found;
       bytes += l.result.target->size();
       continue;
     }
     l.result.target->Clear();
-    if (status.ok() && l.result.state != LookupState::kMerge) {
+    if (!status.ok()) continue;
+    if (l.result.state == LookupState::kMerge) {
+      scratch->merges.push_back(
+          {l.probe.lookup.user_key, *l.result.target, &status, {}});
+      status = super_version.ReadVersions(options, l.probe.lookup,
+                                          &scratch->merges.back().operands);
+    } else {
       status = Status::NotFound();
     }
   }
@@ -310,8 +301,6 @@ Status DbReader::LookUp(ColumnFamily* family, const ReadOptions& options,
     step.Next("tables");
     status = super_version.version->Get<kMeasured>(options, lookup, &result);
   }
-  if (result.state == LookupState::kMerge) [[unlikely]]
-    return FinishMerge(family, options, lookup, read, in_memtable, &result);
   if (!family->super_versions().End(read)) [[unlikely]] {
     target->Clear();
     return ClosedError();
@@ -329,43 +318,11 @@ Status DbReader::LookUp(ColumnFamily* family, const ReadOptions& options,
     return status;
   }
   target->Clear();
-  return status.ok() ? Status::NotFound() : status;
-}
-
-// For a lookup that has found a merge operand: collects the operands, ends the
-// read, and calls the merge operator. Another lookup from the newest version on
-// is simpler than to continue the one before.
-Status DbReader::FinishMerge(ColumnFamily* family, const ReadOptions& options,
-                             const TableLookup& lookup,
-                             const SuperVersionCache::Read& read,
-                             bool in_memtable, LookupResult* result) {
-  MergeOperands operands;
-  Status status = read.super_version->ReadVersions(options, lookup, &operands);
-  result->target->Clear();
-  if (!family->super_versions().End(read)) return ClosedError();
-  if (status.ok()) {
-    status = ApplyMerge(family, lookup.user_key, operands, result->target);
+  if (!status.ok()) return status;
+  if (result.state == LookupState::kMerge) {
+    return GetMerged(family, options, key, target);
   }
-  if (PerfCounts()) {
-    ReadTotals(result->counts).AddTo(GetPerfContext());
-    ++GetPerfContext()->get_from_memtable_count;
-  }
-  CountGet(result->counts, in_memtable, status.ok());
-  if (status.ok()) {
-    RecordTick(stats_, Ticker::kBytesRead, result->target->size());
-  }
-  return status;
-}
-
-// Sets the target to the value that the operands result in.
-Status DbReader::ApplyMerge(ColumnFamily* family, const Slice& key,
-                            const MergeOperands& operands, ReadTarget* target) {
-  const LocalSpan span("merge");
-  std::string value;
-  Status status = MergeAll(family->options().merge_operator.get(), key,
-                           operands, stats_, &value);
-  if (status.ok()) target->SetCopy(value);
-  return status;
+  return Status::NotFound();
 }
 
 void DbReader::CountGet(const ReadCounts& counts, bool in_memtable,
@@ -460,24 +417,6 @@ void DbReader::MultiGetFamilies(const ReadOptions& options, size_t count,
   if (snapshot != nullptr) family_.snapshots()->Release(snapshot);
 }
 
-// Calls the merge operator for the keys that need it. Returns the bytes found.
-uint64_t DbReader::FinishMerges(ColumnFamily* family,
-                                MultiGetScratch* scratch) {
-  uint64_t bytes = 0;
-  size_t found = 0;
-  for (MultiGetScratch::Merge& merge : scratch->merges) {
-    if (!merge.status->ok()) continue;
-    *merge.status =
-        ApplyMerge(family, *merge.key, merge.operands, &merge.target);
-    if (!merge.status->ok()) continue;
-    ++found;
-    bytes += merge.target.size();
-  }
-  RecordTick(stats_, Ticker::kNumberMultiGetKeysFound, found);
-  RecordTick(stats_, Ticker::kNumberMultiGetBytesRead, bytes);
-  return bytes;
-}
-
 template <typename Value>
 void DbReader::MultiGetInto(ColumnFamily* family, const ReadOptions& options,
                             size_t count, const Slice* keys, Value* values,
@@ -514,7 +453,7 @@ void DbReader::MultiGetInto(ColumnFamily* family, const ReadOptions& options,
   open &= family->super_versions().End(read);
   if (counted != nullptr) family->super_versions().Release(counted);
   if (!scratch.merges.empty()) [[unlikely]]
-    bytes += FinishMerges(family, &scratch);
+    bytes += FinishMerges(family, &scratch.merges);
   for (size_t i = 0; i < count && !open; ++i) {
     ReadTarget(&values[i]).Clear();
     statuses[i] = ClosedError();

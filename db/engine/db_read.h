@@ -8,8 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "db/engine/db_iterator.h"
+#include "db/engine/merged_lookup.h"
 #include "db/parts/family_set.h"
 #include "db/parts/job_starter.h"
 #include "db/snapshot/super_version_cache.h"
@@ -23,7 +25,6 @@
 namespace varve {
 
 class ColumnFamilyHandle;
-struct MultiGetScratch;
 
 class DbReader final : private IteratorOwner {
  public:
@@ -86,15 +87,13 @@ class DbReader final : private IteratorOwner {
   template <bool kMeasured>
   Status LookUp(ColumnFamily* family, const ReadOptions& options,
                 const Slice& key, ReadTarget* target);
-  [[gnu::noinline]] Status FinishMerge(ColumnFamily* family,
-                                       const ReadOptions& options,
-                                       const TableLookup& lookup,
-                                       const SuperVersionCache::Read& read,
-                                       bool in_memtable, LookupResult* result);
+  [[gnu::noinline]] Status GetMerged(ColumnFamily* family,
+                                     const ReadOptions& options,
+                                     const Slice& key, ReadTarget* target);
   Status ApplyMerge(ColumnFamily* family, const Slice& key,
                     const MergeOperands& operands, ReadTarget* target);
   [[gnu::noinline]] uint64_t FinishMerges(ColumnFamily* family,
-                                          MultiGetScratch* scratch);
+                                          std::vector<MergedLookup>* lookups);
   void CountGet(const ReadCounts& counts, bool in_memtable, bool found);
   void EndIterator(ColumnFamily* family, SuperVersion* super_version,
                    bool is_own) override;

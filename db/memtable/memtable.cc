@@ -29,15 +29,23 @@ size_t NodeArenaBlockBytes(size_t write_buffer_size) {
   return std::min(write_buffer_size / 32, Arena::kDefaultBlockBytes);
 }
 
+// Returns the result if an entry that is no value, or that a range deletion
+// covers, is the newest visible update of its user key.
+[[gnu::noinline]] LookupState AnswerOther(uint64_t trailer,
+                                          SequenceNumber cover) {
+  const bool is_operand =
+      static_cast<ValueType>(trailer & 0xFF) == ValueType::kMerge;
+  return is_operand && trailer >> 8 >= cover ? LookupState::kMerge
+                                             : LookupState::kDeleted;
+}
+
 // Returns the result if this is the newest visible update of its user key.
 // `cover` is the sequence number of the range deletion that covers the key.
-LookupState Answer(const Slice& entry_key, SequenceNumber cover, Slice* value) {
-  const ValueType type = ExtractValueType(entry_key);
-  if (type != ValueType::kValue || ExtractSequence(entry_key) < cover)
-      [[unlikely]] {
-    return type == ValueType::kMerge && ExtractSequence(entry_key) >= cover
-               ? LookupState::kMerge
-               : LookupState::kDeleted;
+inline LookupState Answer(const Slice& entry_key, SequenceNumber cover,
+                          Slice* value) {
+  if (ExtractValueType(entry_key) != ValueType::kValue ||
+      ExtractSequence(entry_key) < cover) {
+    return AnswerOther(ExtractTrailer(entry_key), cover);
   }
   *value = EntryValue(entry_key);
   return LookupState::kFound;

@@ -11,7 +11,6 @@
 #include "table/cache/block_cache.h"
 #include "table/reader/block_batch.h"
 #include "table/reader/file_block_iterator.h"
-#include "table/reader/merge_operands.h"
 #include "table/reader/table_iterator.h"
 #include "table/reader/table_opener.h"
 #include "table/reader/table_verifier.h"
@@ -77,6 +76,22 @@ template Status Table::Get<false>(const ReadOptions&, const TableLookup&,
                                   LookupResult*) const;
 template Status Table::Get<true>(const ReadOptions&, const TableLookup&,
                                  LookupResult*) const;
+
+[[gnu::always_inline]] inline bool Table::Conclude(uint64_t trailer,
+                                                   TableProbe* probe) const {
+  if (core_.filter.asks_whole_keys()) {
+    Count(*probe, ReadCounts::kFilterTruePositive);
+  }
+  if (trailer >> 8 < probe->cover) return false;
+  const auto type = static_cast<ValueType>(trailer & 0xFF);
+  if (type != ValueType::kValue) [[unlikely]] {
+    probe->result->state =
+        type == ValueType::kMerge ? LookupState::kMerge : LookupState::kDeleted;
+    return false;
+  }
+  probe->result->state = LookupState::kFound;
+  return true;
+}
 
 void Table::StartProbe(TableProbe* probe) const {
   probe->table = this;
@@ -308,42 +323,6 @@ bool Table::FindInBody(const Slice& body, size_t i, TableProbe* probe) const {
     probe->result->target->SetCopy(entry.value);
   }
   return true;
-}
-
-bool Table::Conclude(uint64_t trailer, TableProbe* probe) const {
-  if (core_.filter.asks_whole_keys()) {
-    Count(*probe, ReadCounts::kFilterTruePositive);
-  }
-  if (trailer >> 8 < probe->cover) return false;
-  const auto type = static_cast<ValueType>(trailer & 0xFF);
-  if (type != ValueType::kValue) [[unlikely]] {
-    probe->result->state =
-        type == ValueType::kMerge ? LookupState::kMerge : LookupState::kDeleted;
-    return false;
-  }
-  probe->result->state = LookupState::kFound;
-  return true;
-}
-
-Status Table::ReadVersions(const ReadOptions& options,
-                           const TableLookup& lookup,
-                           MergeOperands* versions) const {
-  if (core_.tombstones != nullptr) {
-    versions->Cover(
-        core_.tombstones->MaxCovering(lookup.user_key, lookup.sequence));
-  }
-  if (!core_.filter.MayMatch(lookup.hash, lookup.user_key)) return Status();
-  const InternalKeyComparator& comparator = *core_.options.comparator;
-  TableIterator entry(options, &core_, nullptr);
-  const LookupKey key(lookup.user_key, lookup.sequence);
-  for (entry.Seek(key.internal_key()); entry.Valid(); entry.Next()) {
-    const Slice found = entry.key();
-    if (comparator.CompareUser(ExtractUserKey(found), lookup.user_key) != 0 ||
-        !versions->Add(ExtractTrailer(found), entry.value())) {
-      break;
-    }
-  }
-  return entry.status();
 }
 
 std::unique_ptr<InternalIterator> Table::NewIterator(

@@ -1,0 +1,32 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// The lookup of merge operands, apart from that of values: it is rare, and the
+// compiler must not weigh it against the other one.
+#include "table/reader/merge_operands.h"
+#include "table/reader/table.h"
+#include "table/reader/table_iterator.h"
+
+namespace varve {
+
+Status Table::ReadVersions(const ReadOptions& options,
+                           const TableLookup& lookup,
+                           MergeOperands* versions) const {
+  if (core_.tombstones != nullptr) {
+    versions->Cover(
+        core_.tombstones->MaxCovering(lookup.user_key, lookup.sequence));
+  }
+  if (!core_.filter.MayMatch(lookup.hash, lookup.user_key)) return Status();
+  const InternalKeyComparator& comparator = *core_.options.comparator;
+  TableIterator entry(options, &core_, nullptr);
+  const LookupKey key(lookup.user_key, lookup.sequence);
+  for (entry.Seek(key.internal_key()); entry.Valid(); entry.Next()) {
+    const Slice found = entry.key();
+    if (comparator.CompareUser(ExtractUserKey(found), lookup.user_key) != 0 ||
+        !versions->Add(ExtractTrailer(found), entry.value())) {
+      break;
+    }
+  }
+  return entry.status();
+}
+
+}  // namespace varve
