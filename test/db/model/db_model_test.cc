@@ -3,20 +3,25 @@
 // Goal: whatever is done to a DB with 1 to 8 column families, in whatever order
 // and with whatever options, each family answers as a std::map does; after a
 // power cut all answer as the maps did at one moment not before the last synced
-// write. Method: random operations on both under random options, a new seed
-// each run. VARVE_MODEL_SEEDS sets the number of seeds, VARVE_MODEL_OPS the
-// operations of each.
+// write. One more family may have a compaction filter, which depends on the
+// time, and ages at which tables are compacted. It answers as a map of which
+// the filter saw all, some or nothing. Method: random operations on both under
+// random options, a new seed each run. VARVE_MODEL_SEEDS sets the number of
+// seeds, VARVE_MODEL_OPS the operations of each.
 
+#include <atomic>
 #include <cstdlib>
 #include <iterator>
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "test/testing/db/families_fixture.h"
+#include "test/testing/expiring_parts.h"
 #include "test/testing/seed.h"
 #include "varve/merge_operator.h"
 #include "varve/testing/fault_injection_env.h"
@@ -90,6 +95,14 @@ Options RandomOptions(Rng* rng) {
   return options;
 }
 
+// The wall clock shows what the test sets.
+class ClockEnv final : public EnvWrapper {
+ public:
+  explicit ClockEnv(Env* target) : EnvWrapper(target) {}
+  uint64_t NowMicros() override { return now_s.load() * 1000000; }
+  std::atomic<uint64_t> now_s{1'700'000'000};
+};
+
 // The sum over all seeds.
 struct Totals {
   uint64_t operations = 0;
@@ -99,6 +112,7 @@ struct Totals {
   uint64_t on_disk = 0;  // Seeds.
   uint64_t families_created = 0;
   uint64_t families_dropped = 0;
+  uint64_t filtered = 0;  // Parts that a filter was seen to remove or change.
 };
 
 // One seed: a DB, its model, and the snapshots that are out.
@@ -108,12 +122,15 @@ class ModelRun {
       : totals_(totals),
         rng_(seed),
         memory_(rng_.OneIn(10) ? nullptr : NewMemoryEnv(Env::Default())),
-        faulty_(memory_ == nullptr ? Env::Default() : memory_.get()),
+        clock_(memory_ == nullptr ? Env::Default() : memory_.get()),
+        faulty_(&clock_),
         path_(memory_ == nullptr ? dir_.Sub("it") : "/db/it"),
         most_families_(rng_.OneIn(4) ? 1 : rng_.Between(2, 8)),
         key_count_(rng_.Pick({50, 500, 5000})),
         range_deletion_percent_(rng_.Pick<uint64_t>({0, 1, 3, 20})),
-        merge_percent_(rng_.Pick<uint64_t>({0, 10, 60})) {
+        merge_percent_(rng_.Pick<uint64_t>({0, 10, 60})),
+        has_filter_(rng_.OneIn(2)),
+        filter_(&clock_.now_s) {
     if (memory_ == nullptr) {
       ++totals_->on_disk;
     } else {
@@ -124,6 +141,7 @@ class ModelRun {
 
   void Do(int operation_count) {
     Open();
+    if (has_filter_ && !Failed()) CreateFiltered();
     while (!Failed() && static_cast<int>(ids_.size()) < most_families_) {
       CreateFamily();
     }
@@ -134,6 +152,7 @@ class ModelRun {
     }
     if (Failed()) return;
     EXPECT_TRUE(Matches(model_));
+    if (has_filter_) CompactFiltered();
     EXPECT_TRUE(Ok(db_->VerifyChecksum()));
     Reopen();
   }
@@ -142,6 +161,8 @@ class ModelRun {
   struct HeldSnapshot {
     const Snapshot* snapshot;
     ModelFamilies model;
+    // What the family with the filter must have for ever, if that is known.
+    std::optional<EntryList> filtered;
   };
   // A family that was dropped, and its contents then.
   struct DroppedFamily {
@@ -160,6 +181,7 @@ class ModelRun {
   }
 
   void Step() {
+    if (has_filter_ && rng_.OneIn(30)) return StepFiltered();
     const uint64_t kind = rng_.Below(1000);
     if (kind < 350) return Write();
     if (kind < 500) return WriteMany();
@@ -247,6 +269,150 @@ class ModelRun {
     }
   }
 
+  // ---- The family with a filter ----
+
+  static constexpr char kFilteredName[] = "filtered";
+
+  ColumnFamilyOptions FilteredOptions() {
+    ColumnFamilyOptions options = RandomFamilyOptions();
+    if (rng_.OneIn(2)) {
+      options.compaction_filter = &filter_;
+    } else {
+      options.compaction_filter_factory =
+          std::make_shared<ExpiryFilterFactory>(&clock_.now_s);
+    }
+    options.ttl = rng_.Pick<uint64_t>({0, 0, 200});
+    options.periodic_compaction_seconds = rng_.Pick<uint64_t>({0, 0, 100});
+    return options;
+  }
+  void CreateFiltered() {
+    ASSERT_TRUE(Ok(
+        db_->CreateColumnFamily(FilteredOptions(), kFilteredName, &filtered_)));
+    last_id_ = filtered_id_ = filtered_->GetID();
+  }
+
+  void AddFilteredUpdate(WriteBatch* batch) {
+    const std::string key = RandomKey();
+    const uint64_t now_s = clock_.now_s.load();
+    const std::string part = MakePart(
+        rng_.Pick({PartKind::kKept, PartKind::kRemoved, PartKind::kChanged}),
+        now_s + rng_.Below(rng_.OneIn(2) ? 5 : 500), ++last_part_,
+        rng_.Below(60));
+    if (range_deletion_percent_ > rng_.Below(200)) {
+      const auto begin =
+          static_cast<int>(rng_.Below(static_cast<uint64_t>(key_count_)));
+      batch->DeleteRange(filtered_, Key(begin),
+                         Key(begin + rng_.Between(0, 9)));
+    } else if (rng_.OneIn(5)) {
+      batch->Delete(filtered_, key);
+    } else if (merge_percent_ > rng_.Below(100)) {
+      batch->Merge(filtered_, key, part);
+    } else {
+      batch->Put(filtered_, key, part);
+    }
+  }
+
+  void StepFiltered() {
+    switch (rng_.Below(8)) {
+      case 0:
+        clock_.now_s += rng_.Below(rng_.OneIn(4) ? 200 : 10);
+        return;
+      case 1:
+        ASSERT_TRUE(Ok(db_->Flush({}, filtered_)));
+        return;
+      case 2:
+        if (rng_.OneIn(3)) CompactFiltered();
+        return;
+      case 3:
+        ScanFiltered();
+        return;
+      default:
+        GetFiltered();
+    }
+  }
+
+  // Expects a result that the filter may leave. From then on, the model has
+  // that: what the filter removed does not come back.
+  void ExpectFiltered(const std::string& key, const std::string& found) {
+    Entries* const written = model_.MutableAt(filtered_id_);
+    const auto entry = written->find(key);
+    const std::string all = entry == written->end() ? "" : entry->second;
+    if (all == found) return;
+    ASSERT_TRUE(MayBeFiltered(all, found, clock_.now_s.load()))
+        << key << " is " << found << ", written were " << all;
+    ++totals_->filtered;
+    if (found.empty()) {
+      written->erase(key);
+    } else {
+      (*written)[key] = found;
+    }
+  }
+
+  void GetFiltered() {
+    const std::string key = RandomKey();
+    std::string value;
+    const Status s = db_->Get({}, filtered_, key, &value);
+    ASSERT_TRUE(s.ok() || s.IsNotFound()) << s.ToString();
+    ExpectFiltered(key, s.ok() ? value : "");
+  }
+
+  void ScanFiltered() {
+    const auto it = db_->NewIterator({}, filtered_);
+    Entries found;
+    for (it->SeekToFirst(); it->Valid(); it->Next()) {
+      found[it->key().ToString()] = it->value().ToString();
+    }
+    ASSERT_TRUE(Ok(it->status()));
+    EntryList backward;
+    for (it->SeekToLast(); it->Valid(); it->Prev()) {
+      backward.emplace_back(it->key().ToString(), it->value().ToString());
+    }
+    ASSERT_TRUE(Ok(it->status()));
+    std::reverse(backward.begin(), backward.end());
+    ASSERT_TRUE(SameEntries(ToList(found), backward)) << "scanning backward";
+    const Entries written = model_.At(filtered_id_);
+    for (const auto& [key, value] : found) ExpectFiltered(key, value);
+    for (const auto& [key, value] : written) {
+      if (found.count(key) == 0) ExpectFiltered(key, "");
+    }
+  }
+
+  // Rewrites all tables. The filter then sees at least the values that have no
+  // operands, unless a snapshot needs them.
+  void CompactFiltered() {
+    CompactRangeOptions options;
+    options.rewrite_bottommost_level = true;
+    ASSERT_TRUE(Ok(db_->CompactRange(options, filtered_, nullptr, nullptr)));
+    ScanFiltered();
+    if (!snapshots_.empty()) return;
+    for (const auto& [key, value] : model_.At(filtered_id_)) {
+      if (value.find(',') != std::string::npos) continue;
+      ASSERT_EQ(value, FilteredValue(value, clock_.now_s.load())) << key;
+    }
+  }
+
+  // Returns whether a reader may find these entries if the others were written.
+  ::testing::AssertionResult MayBeAllFiltered(const Entries& written,
+                                              const EntryList& found) const {
+    const uint64_t now_s = clock_.now_s.load();
+    Entries left = written;
+    for (const auto& [key, value] : found) {
+      const auto entry = left.find(key);
+      if (entry == left.end() || !MayBeFiltered(entry->second, value, now_s)) {
+        return ::testing::AssertionFailure() << key << " is " << value;
+      }
+      left.erase(entry);
+    }
+    for (const auto& [key, value] : left) {
+      if (!MayBeFiltered(value, "", now_s)) {
+        return ::testing::AssertionFailure() << key << " is missing: " << value;
+      }
+    }
+    return ::testing::AssertionSuccess();
+  }
+
+  // ---- Reads of everything ----
+
   // Returns whether all families read as in the model, by iterators of one
   // moment and, with `gets`, by Get and MultiGet.
   ::testing::AssertionResult Matches(const ModelFamilies& model,
@@ -291,6 +457,7 @@ class ModelRun {
 
   // Most runs have some range deletions, some many, and some none.
   void AddRandomUpdate(WriteBatch* batch) {
+    if (has_filter_ && rng_.OneIn(4)) return AddFilteredUpdate(batch);
     ColumnFamilyHandle* const family = HandleOf(RandomFamily());
     if (range_deletion_percent_ > rng_.Below(100)) {
       const auto count = static_cast<uint64_t>(key_count_);
@@ -479,7 +646,19 @@ class ModelRun {
 
   void TakeSnapshot() {
     if (snapshots_.size() >= 5) Release(snapshots_.begin());
-    snapshots_.push_back({db_->GetSnapshot(), model_});
+    // A job that began before the snapshot may still filter what it sees.
+    const bool is_idle = has_filter_ && rng_.OneIn(2);
+    if (is_idle) {
+      ASSERT_TRUE(Ok(db_->WaitForCompact()));
+    }
+    snapshots_.push_back({db_->GetSnapshot(), model_, std::nullopt});
+    if (is_idle) {
+      HeldSnapshot& held = snapshots_.back();
+      ReadOptions options;
+      options.snapshot = held.snapshot;
+      ASSERT_TRUE(Ok(
+          ScanFamily(db_.get(), options, filtered_, &held.filtered.emplace())));
+    }
   }
 
   void CheckSnapshot() {
@@ -489,6 +668,14 @@ class ModelRun {
     ReadOptions options;
     options.snapshot = held->snapshot;
     EXPECT_TRUE(Matches(held->model, options, false));
+    if (held->filtered) {
+      EXPECT_TRUE(
+          FamilyHasEntries(db_.get(), filtered_, *held->filtered, options));
+    } else if (has_filter_) {
+      EntryList found;
+      ASSERT_TRUE(Ok(ScanFamily(db_.get(), options, filtered_, &found)));
+      EXPECT_TRUE(MayBeAllFiltered(held->model.At(filtered_id_), found));
+    }
     const std::string family = RandomFamily();
     const std::string key = RandomKey();
     std::string value;
@@ -505,6 +692,8 @@ class ModelRun {
     while (!snapshots_.empty()) Release(snapshots_.begin());
     for (const auto& [name, handle] : handles_) delete handle;
     handles_.clear();
+    delete filtered_;
+    filtered_ = nullptr;
     for (const DroppedFamily& family : dropped_) delete family.handle;
     dropped_.clear();
   }
@@ -516,10 +705,12 @@ class ModelRun {
   void Flush() {
     if (rng_.OneIn(2)) {
       ASSERT_TRUE(Ok(db_->Flush({}, HandleOf(RandomFamily()))));
-      if (ids_.size() == 1) MarkSynced();
+      if (ids_.size() == 1 && !has_filter_) MarkSynced();
       return;
     }
-    ASSERT_TRUE(Ok(db_->Flush({}, AllHandles())));
+    std::vector<ColumnFamilyHandle*> all = AllHandles();
+    if (has_filter_) all.push_back(filtered_);
+    ASSERT_TRUE(Ok(db_->Flush({}, all)));
     MarkSynced();
   }
 
@@ -553,8 +744,14 @@ class ModelRun {
     for (const auto& [name, id] : ids_) {
       families.emplace_back(name, RandomFamilyOptions());
     }
+    const bool has_filtered = filtered_id_ != 0;
+    if (has_filtered) families.emplace_back(kFilteredName, FilteredOptions());
     std::vector<ColumnFamilyHandle*> handles;
     ASSERT_TRUE(Ok(DB::Open(options_, path_, families, &handles, &db_)));
+    if (has_filtered) {
+      filtered_ = handles.back();
+      families.pop_back();
+    }
     for (size_t i = 0; i < families.size(); i++) {
       ASSERT_EQ(handles[i]->GetID(), ids_.at(families[i].name));
       handles_[families[i].name] = handles[i];
@@ -569,6 +766,7 @@ class ModelRun {
     Open();
     if (Failed()) return;
     ASSERT_TRUE(Matches(model_, {}, rng_.OneIn(5)));
+    if (has_filter_) ScanFiltered();
   }
 
   // Cuts the power. The DB must come back in its state after the last synced
@@ -595,10 +793,17 @@ class ModelRun {
     for (const auto& [name, handle] : handles_) {
       ASSERT_TRUE(Ok(ScanFamily(db_.get(), {}, handle, &found[name])));
     }
+    EntryList filtered;
+    if (has_filter_) {
+      ASSERT_TRUE(Ok(ScanFamily(db_.get(), {}, filtered_, &filtered)));
+    }
     const auto compare = [&] {
       for (const auto& [name, id] : ids_) {
         const auto same = SameEntries(ToList(then.At(id)), found.at(name));
         if (!same) return ::testing::AssertionResult(same) << ", " << name;
+      }
+      if (has_filter_) {
+        return MayBeAllFiltered(then.At(filtered_id_), filtered);
       }
       return ::testing::AssertionSuccess();
     };
@@ -625,12 +830,16 @@ class ModelRun {
   Rng rng_;
   TempDir dir_;
   std::unique_ptr<Env> memory_;  // Null: the machine's.
+  ClockEnv clock_;
   FaultInjectionEnv faulty_;
   const std::string path_;
   const int most_families_;
   const int key_count_;
   const uint64_t range_deletion_percent_;
   const uint64_t merge_percent_;
+  const bool has_filter_;
+  const ExpiryFilter filter_;
+  uint64_t last_part_ = 0;
   Options options_;
   int least_levels_ = 0;  // Levels may have tables now.
   std::unique_ptr<DB> db_;
@@ -638,6 +847,10 @@ class ModelRun {
   std::map<std::string, uint32_t> ids_ = {{kDefaultColumnFamilyName, 0}};
   std::map<std::string, ColumnFamilyHandle*> handles_;
   uint32_t last_id_ = 0;
+  // The family with the filter is none of those above. Its model has what was
+  // written, less what the filter was seen to remove.
+  ColumnFamilyHandle* filtered_ = nullptr;
+  uint32_t filtered_id_ = 0;
   std::list<DroppedFamily> dropped_;
   ModelFamilies model_;
   std::list<HeldSnapshot> snapshots_;
@@ -661,14 +874,15 @@ TEST(DbModelTest, RandomOperationsMatchTheModel) {
   printf(
       "model: %d seeds, %llu of them on disk: %llu operations, %llu opens, "
       "%llu power cuts, %llu unsynced writes lost, %llu families created, "
-      "%llu dropped\n",
+      "%llu dropped, %llu values seen filtered\n",
       seeds, static_cast<unsigned long long>(totals.on_disk),
       static_cast<unsigned long long>(totals.operations),
       static_cast<unsigned long long>(totals.opens),
       static_cast<unsigned long long>(totals.power_cuts),
       static_cast<unsigned long long>(totals.lost),
       static_cast<unsigned long long>(totals.families_created),
-      static_cast<unsigned long long>(totals.families_dropped));
+      static_cast<unsigned long long>(totals.families_dropped),
+      static_cast<unsigned long long>(totals.filtered));
 }
 
 }  // namespace
