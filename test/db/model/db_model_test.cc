@@ -9,8 +9,6 @@
 // random options, a new seed each run. VARVE_MODEL_SEEDS sets the number of
 // seeds, VARVE_MODEL_OPS the operations of each.
 
-#include <atomic>
-#include <cstdlib>
 #include <iterator>
 #include <list>
 #include <map>
@@ -21,87 +19,13 @@
 #include <vector>
 
 #include "test/testing/db/families_fixture.h"
-#include "test/testing/expiring_parts.h"
+#include "test/testing/db/filtered_family.h"
+#include "test/testing/db/random_options.h"
 #include "test/testing/seed.h"
-#include "varve/merge_operator.h"
 #include "varve/testing/fault_injection_env.h"
 
 namespace varve::test {
 namespace {
-
-// Each that a program may choose by itself; the others are of the process.
-constexpr const char* kAblations[] = {
-    "superversion=mutex",  "block_index=binary_search",
-    "block_cache=hash",    "memtable=skiplist",
-    "table_open=uncached", "snapshots=mutex",
-    "arena=fresh",         "statistics=global",
-    "statistics=thread",   "memory_accounting=atomic"};
-
-// Those that the run is for, or some.
-AblationOptions RandomAblation(Rng* rng) {
-  AblationOptions ablation = TestAblation();
-  if (getenv("VARVE_TEST_ABLATION") != nullptr || rng->OneIn(2)) {
-    return ablation;
-  }
-  for (const char* each : kAblations) {
-    if (rng->OneIn(5)) {
-      EXPECT_TRUE(Ok(ablation.Parse(each)));
-    }
-  }
-  return ablation;
-}
-
-Options RandomOptions(Rng* rng) {
-  Options options = TinyOptions();
-  const AblationOptions ablation = RandomAblation(rng);
-  options.experiment = NewExperiment(ablation);
-  options.paranoid_checks = rng->OneIn(2);
-  options.write_buffer_size = rng->Pick<size_t>({64 << 10, 64 << 10, 1 << 20});
-  options.max_write_buffer_number = rng->Between(2, 4);
-  if (!rng->OneIn(3)) {
-    options.block_cache =
-        NewBlockCache(ablation.block_cache,
-                      {.capacity_bytes = rng->Pick<size_t>({0, 8 << 10})});
-  }
-  options.use_direct_reads = rng->OneIn(4);
-  options.wal_write = rng->Pick<WriteMethod>(
-      {WriteMethod::kCall, WriteMethod::kMap, WriteMethod::kAuto});
-  options.level_compaction_dynamic_level_bytes = rng->OneIn(2);
-  options.max_subcompactions = rng->Between(1, 3);
-  options.manual_wal_flush = rng->OneIn(4);
-  options.max_open_files = rng->Pick({-1, 10});
-  options.cache_index_and_filter_blocks = rng->OneIn(4);
-  options.block_size = rng->Pick<size_t>({256, 1 << 10, 4 << 10, 64 << 10});
-  options.block_restart_interval = rng->Pick({1, 2, 16, 128});
-  options.compression =
-      AllCompressions()[rng->Below(AllCompressions().size())].second;
-  if (rng->OneIn(2)) {
-    options.filter_policy = NewBloomFilterPolicy(rng->Between(1, 20));
-  }
-  options.max_background_jobs = rng->Between(1, 4);
-  options.max_total_wal_size = rng->Pick<uint64_t>({0, 0, 64 << 10, 1 << 20});
-  options.atomic_flush = rng->OneIn(4);
-  options.merge_operator = NewStringAppendOperator();
-  options.max_successive_merges = rng->Pick<size_t>({0, 0, 1, 4});
-  options.level0_file_num_compaction_trigger = rng->Between(1, 6);
-  options.num_levels = rng->Pick({2, 3, 4, 7, 7, 7});
-  options.target_file_size_base = rng->Pick<uint64_t>({64 << 10, 256 << 10});
-  options.max_bytes_for_level_multiplier = rng->Between(2, 10);
-  options.disable_auto_compactions = rng->OneIn(5);
-  if (options.disable_auto_compactions) {
-    options.level0_slowdown_writes_trigger = 1 << 20;
-    options.level0_stop_writes_trigger = 1 << 21;
-  }
-  return options;
-}
-
-// The wall clock shows what the test sets.
-class ClockEnv final : public EnvWrapper {
- public:
-  explicit ClockEnv(Env* target) : EnvWrapper(target) {}
-  uint64_t NowMicros() override { return now_s.load() * 1000000; }
-  std::atomic<uint64_t> now_s{1'700'000'000};
-};
 
 // The sum over all seeds.
 struct Totals {
@@ -130,7 +54,7 @@ class ModelRun {
         range_deletion_percent_(rng_.Pick<uint64_t>({0, 1, 3, 20})),
         merge_percent_(rng_.Pick<uint64_t>({0, 10, 60})),
         has_filter_(rng_.OneIn(2)),
-        filter_(&clock_.now_s) {
+        filtered_(&rng_, &clock_.now_s, &model_) {
     if (memory_ == nullptr) {
       ++totals_->on_disk;
     } else {
@@ -150,9 +74,10 @@ class ModelRun {
       Step();
       ++totals_->operations;
     }
+    totals_->filtered += filtered_.seen();
     if (Failed()) return;
     EXPECT_TRUE(Matches(model_));
-    if (has_filter_) CompactFiltered();
+    if (has_filter_) filtered_.CompactAll(db_.get(), !snapshots_.empty());
     EXPECT_TRUE(Ok(db_->VerifyChecksum()));
     Reopen();
   }
@@ -271,144 +196,22 @@ class ModelRun {
 
   // ---- The family with a filter ----
 
-  static constexpr char kFilteredName[] = "filtered";
-
   ColumnFamilyOptions FilteredOptions() {
-    ColumnFamilyOptions options = RandomFamilyOptions();
-    if (rng_.OneIn(2)) {
-      options.compaction_filter = &filter_;
-    } else {
-      options.compaction_filter_factory =
-          std::make_shared<ExpiryFilterFactory>(&clock_.now_s);
-    }
-    options.ttl = rng_.Pick<uint64_t>({0, 0, 200});
-    options.periodic_compaction_seconds = rng_.Pick<uint64_t>({0, 0, 100});
-    return options;
+    return filtered_.AddFilter(RandomFamilyOptions());
   }
   void CreateFiltered() {
-    ASSERT_TRUE(Ok(
-        db_->CreateColumnFamily(FilteredOptions(), kFilteredName, &filtered_)));
-    last_id_ = filtered_id_ = filtered_->GetID();
+    ColumnFamilyHandle* handle = nullptr;
+    ASSERT_TRUE(Ok(db_->CreateColumnFamily(FilteredOptions(),
+                                           FilteredFamily::kName, &handle)));
+    filtered_.SetHandle(handle);
+    last_id_ = handle->GetID();
   }
-
-  void AddFilteredUpdate(WriteBatch* batch) {
-    const std::string key = RandomKey();
-    const uint64_t now_s = clock_.now_s.load();
-    const std::string part = MakePart(
-        rng_.Pick({PartKind::kKept, PartKind::kRemoved, PartKind::kChanged}),
-        now_s + rng_.Below(rng_.OneIn(2) ? 5 : 500), ++last_part_,
-        rng_.Below(60));
-    if (range_deletion_percent_ > rng_.Below(200)) {
-      const auto begin =
-          static_cast<int>(rng_.Below(static_cast<uint64_t>(key_count_)));
-      batch->DeleteRange(filtered_, Key(begin),
-                         Key(begin + rng_.Between(0, 9)));
-    } else if (rng_.OneIn(5)) {
-      batch->Delete(filtered_, key);
-    } else if (merge_percent_ > rng_.Below(100)) {
-      batch->Merge(filtered_, key, part);
-    } else {
-      batch->Put(filtered_, key, part);
-    }
-  }
-
   void StepFiltered() {
-    switch (rng_.Below(8)) {
-      case 0:
-        clock_.now_s += rng_.Below(rng_.OneIn(4) ? 200 : 10);
-        return;
-      case 1:
-        ASSERT_TRUE(Ok(db_->Flush({}, filtered_)));
-        return;
-      case 2:
-        if (rng_.OneIn(3)) CompactFiltered();
-        return;
-      case 3:
-        ScanFiltered();
-        return;
-      default:
-        GetFiltered();
-    }
-  }
-
-  // Expects a result that the filter may leave. From then on, the model has
-  // that: what the filter removed does not come back.
-  void ExpectFiltered(const std::string& key, const std::string& found) {
-    Entries* const written = model_.MutableAt(filtered_id_);
-    const auto entry = written->find(key);
-    const std::string all = entry == written->end() ? "" : entry->second;
-    if (all == found) return;
-    ASSERT_TRUE(MayBeFiltered(all, found, clock_.now_s.load()))
-        << key << " is " << found << ", written were " << all;
-    ++totals_->filtered;
-    if (found.empty()) {
-      written->erase(key);
+    if (rng_.OneIn(8)) {
+      clock_.now_s += rng_.Below(rng_.OneIn(4) ? 200 : 10);
     } else {
-      (*written)[key] = found;
+      filtered_.Step(db_.get(), key_count_, !snapshots_.empty());
     }
-  }
-
-  void GetFiltered() {
-    const std::string key = RandomKey();
-    std::string value;
-    const Status s = db_->Get({}, filtered_, key, &value);
-    ASSERT_TRUE(s.ok() || s.IsNotFound()) << s.ToString();
-    ExpectFiltered(key, s.ok() ? value : "");
-  }
-
-  void ScanFiltered() {
-    const auto it = db_->NewIterator({}, filtered_);
-    Entries found;
-    for (it->SeekToFirst(); it->Valid(); it->Next()) {
-      found[it->key().ToString()] = it->value().ToString();
-    }
-    ASSERT_TRUE(Ok(it->status()));
-    EntryList backward;
-    for (it->SeekToLast(); it->Valid(); it->Prev()) {
-      backward.emplace_back(it->key().ToString(), it->value().ToString());
-    }
-    ASSERT_TRUE(Ok(it->status()));
-    std::reverse(backward.begin(), backward.end());
-    ASSERT_TRUE(SameEntries(ToList(found), backward)) << "scanning backward";
-    const Entries written = model_.At(filtered_id_);
-    for (const auto& [key, value] : found) ExpectFiltered(key, value);
-    for (const auto& [key, value] : written) {
-      if (found.count(key) == 0) ExpectFiltered(key, "");
-    }
-  }
-
-  // Rewrites all tables. The filter then sees at least the values that have no
-  // operands, unless a snapshot needs them.
-  void CompactFiltered() {
-    CompactRangeOptions options;
-    options.rewrite_bottommost_level = true;
-    ASSERT_TRUE(Ok(db_->CompactRange(options, filtered_, nullptr, nullptr)));
-    ScanFiltered();
-    if (!snapshots_.empty()) return;
-    for (const auto& [key, value] : model_.At(filtered_id_)) {
-      if (value.find(',') != std::string::npos) continue;
-      ASSERT_EQ(value, FilteredValue(value, clock_.now_s.load())) << key;
-    }
-  }
-
-  // Returns whether a reader may find these entries if the others were written.
-  ::testing::AssertionResult MayBeAllFiltered(const Entries& written,
-                                              const EntryList& found) const {
-    const uint64_t now_s = clock_.now_s.load();
-    Entries left = written;
-    for (const auto& [key, value] : found) {
-      const auto entry = left.find(key);
-      if (entry == left.end() || !MayBeFiltered(entry->second, value, now_s)) {
-        return ::testing::AssertionFailure() << key << " is " << value;
-      }
-      left.erase(entry);
-    }
-    for (const auto& [key, value] : left) {
-      if (!MayBeFiltered(value, "", now_s)) {
-        return ::testing::AssertionFailure() << key << " is missing: " << value;
-      }
-    }
-    return ::testing::AssertionSuccess();
   }
 
   // ---- Reads of everything ----
@@ -457,7 +260,11 @@ class ModelRun {
 
   // Most runs have some range deletions, some many, and some none.
   void AddRandomUpdate(WriteBatch* batch) {
-    if (has_filter_ && rng_.OneIn(4)) return AddFilteredUpdate(batch);
+    if (has_filter_ && rng_.OneIn(4)) {
+      filtered_.AddUpdate(batch, key_count_, range_deletion_percent_,
+                          merge_percent_);
+      return;
+    }
     ColumnFamilyHandle* const family = HandleOf(RandomFamily());
     if (range_deletion_percent_ > rng_.Below(100)) {
       const auto count = static_cast<uint64_t>(key_count_);
@@ -656,8 +463,8 @@ class ModelRun {
       HeldSnapshot& held = snapshots_.back();
       ReadOptions options;
       options.snapshot = held.snapshot;
-      ASSERT_TRUE(Ok(
-          ScanFamily(db_.get(), options, filtered_, &held.filtered.emplace())));
+      ASSERT_TRUE(Ok(ScanFamily(db_.get(), options, filtered_.handle(),
+                                &held.filtered.emplace())));
     }
   }
 
@@ -669,12 +476,14 @@ class ModelRun {
     options.snapshot = held->snapshot;
     EXPECT_TRUE(Matches(held->model, options, false));
     if (held->filtered) {
-      EXPECT_TRUE(
-          FamilyHasEntries(db_.get(), filtered_, *held->filtered, options));
+      EXPECT_TRUE(FamilyHasEntries(db_.get(), filtered_.handle(),
+                                   *held->filtered, options));
     } else if (has_filter_) {
       EntryList found;
-      ASSERT_TRUE(Ok(ScanFamily(db_.get(), options, filtered_, &found)));
-      EXPECT_TRUE(MayBeAllFiltered(held->model.At(filtered_id_), found));
+      ASSERT_TRUE(
+          Ok(ScanFamily(db_.get(), options, filtered_.handle(), &found)));
+      EXPECT_TRUE(
+          filtered_.MayBeAllFiltered(held->model.At(filtered_.id()), found));
     }
     const std::string family = RandomFamily();
     const std::string key = RandomKey();
@@ -692,8 +501,7 @@ class ModelRun {
     while (!snapshots_.empty()) Release(snapshots_.begin());
     for (const auto& [name, handle] : handles_) delete handle;
     handles_.clear();
-    delete filtered_;
-    filtered_ = nullptr;
+    filtered_.Release();
     for (const DroppedFamily& family : dropped_) delete family.handle;
     dropped_.clear();
   }
@@ -709,7 +517,7 @@ class ModelRun {
       return;
     }
     std::vector<ColumnFamilyHandle*> all = AllHandles();
-    if (has_filter_) all.push_back(filtered_);
+    if (has_filter_) all.push_back(filtered_.handle());
     ASSERT_TRUE(Ok(db_->Flush({}, all)));
     MarkSynced();
   }
@@ -744,12 +552,14 @@ class ModelRun {
     for (const auto& [name, id] : ids_) {
       families.emplace_back(name, RandomFamilyOptions());
     }
-    const bool has_filtered = filtered_id_ != 0;
-    if (has_filtered) families.emplace_back(kFilteredName, FilteredOptions());
+    const bool has_filtered = filtered_.exists();
+    if (has_filtered) {
+      families.emplace_back(FilteredFamily::kName, FilteredOptions());
+    }
     std::vector<ColumnFamilyHandle*> handles;
     ASSERT_TRUE(Ok(DB::Open(options_, path_, families, &handles, &db_)));
     if (has_filtered) {
-      filtered_ = handles.back();
+      filtered_.SetHandle(handles.back());
       families.pop_back();
     }
     for (size_t i = 0; i < families.size(); i++) {
@@ -766,7 +576,7 @@ class ModelRun {
     Open();
     if (Failed()) return;
     ASSERT_TRUE(Matches(model_, {}, rng_.OneIn(5)));
-    if (has_filter_) ScanFiltered();
+    if (has_filter_) filtered_.Scan(db_.get());
   }
 
   // Cuts the power. The DB must come back in its state after the last synced
@@ -795,7 +605,7 @@ class ModelRun {
     }
     EntryList filtered;
     if (has_filter_) {
-      ASSERT_TRUE(Ok(ScanFamily(db_.get(), {}, filtered_, &filtered)));
+      ASSERT_TRUE(Ok(ScanFamily(db_.get(), {}, filtered_.handle(), &filtered)));
     }
     const auto compare = [&] {
       for (const auto& [name, id] : ids_) {
@@ -803,7 +613,7 @@ class ModelRun {
         if (!same) return ::testing::AssertionResult(same) << ", " << name;
       }
       if (has_filter_) {
-        return MayBeAllFiltered(then.At(filtered_id_), filtered);
+        return filtered_.MayBeAllFiltered(then.At(filtered_.id()), filtered);
       }
       return ::testing::AssertionSuccess();
     };
@@ -838,8 +648,7 @@ class ModelRun {
   const uint64_t range_deletion_percent_;
   const uint64_t merge_percent_;
   const bool has_filter_;
-  const ExpiryFilter filter_;
-  uint64_t last_part_ = 0;
+  FilteredFamily filtered_;  // None of those below. The DB uses its filter.
   Options options_;
   int least_levels_ = 0;  // Levels may have tables now.
   std::unique_ptr<DB> db_;
@@ -847,10 +656,6 @@ class ModelRun {
   std::map<std::string, uint32_t> ids_ = {{kDefaultColumnFamilyName, 0}};
   std::map<std::string, ColumnFamilyHandle*> handles_;
   uint32_t last_id_ = 0;
-  // The family with the filter is none of those above. Its model has what was
-  // written, less what the filter was seen to remove.
-  ColumnFamilyHandle* filtered_ = nullptr;
-  uint32_t filtered_id_ = 0;
   std::list<DroppedFamily> dropped_;
   ModelFamilies model_;
   std::list<HeldSnapshot> snapshots_;
