@@ -381,7 +381,7 @@ Status Version::ReadVersions(const ReadOptions& options,
   const FileMetaData* file = nullptr;
   while (versions->NeedsOlder() &&
          (file = NextFile(lookup, &cursor)) != nullptr) {
-    for (; file != nullptr && versions->NeedsOlder();
+    for (; file != nullptr && versions->NeedsNextFile();
          file = FileAfter(cursor.level, *file, lookup.user_key)) {
       const Table* table;
       std::shared_ptr<Table> owner;

@@ -35,6 +35,10 @@ class MergeOperands {
   }
   // Returns whether older sources can have a version that is needed.
   bool NeedsOlder() const { return !ended_ && cover_ == 0; }
+  // Returns whether the next file of the same level can have one. Unlike an
+  // older source, it may have versions that are newer than a range deletion in
+  // this file.
+  bool NeedsNextFile() const { return !ended_; }
   // Adds the next older version. Returns false if no older one is needed.
   bool Add(uint64_t trailer, const Slice& value);
 

@@ -19,6 +19,7 @@
 #include "varve/db.h"
 #include "varve/experimental.h"
 #include "varve/filter_policy.h"
+#include "varve/merge_operator.h"
 #include "varve/write_batch.h"
 
 namespace varve::fuzz {
@@ -49,6 +50,8 @@ class Session {
       options_.experiment = NewExperiment(ablation);
     }
     options_.atomic_flush = choices_.Below(4) == 0;
+    options_.merge_operator = NewStringAppendOperator();
+    options_.max_successive_merges = choices_.Below(4);
     Open();
     for (uint32_t i = choices_.Below(kMostFamilies); i > 0; --i) Create();
   }
@@ -129,7 +132,7 @@ class Session {
     ColumnFamilyHandle* const family = Family();
     Entries* const entries = &(*state)[family->GetID()];
     const std::string key = Key();
-    switch (choices_.Below(4)) {
+    switch (choices_.Below(5)) {
       case 0:
         batch->Delete(family, key);
         entries->erase(key);
@@ -141,6 +144,13 @@ class Session {
         const std::string& last = key < end ? end : key;
         batch->DeleteRange(family, first, last);
         entries->erase(entries->lower_bound(first), entries->lower_bound(last));
+        return;
+      }
+      case 2: {
+        const std::string operand = Value();
+        batch->Merge(family, key, operand);
+        const auto [entry, is_new] = entries->try_emplace(key, operand);
+        if (!is_new) entry->second += "," + operand;
         return;
       }
       default: {

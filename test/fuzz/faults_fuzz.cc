@@ -19,6 +19,7 @@
 #include "test/fuzz/fuzz.h"
 #include "varve/db.h"
 #include "varve/experimental.h"
+#include "varve/merge_operator.h"
 #include "varve/testing/fault_injection_env.h"
 #include "varve/write_batch.h"
 
@@ -56,6 +57,7 @@ class Session {
         2 + static_cast<int>(choices_.Below(3));
     options_.max_subcompactions = 1 + static_cast<int>(choices_.Below(3));
     options_.manual_wal_flush = choices_.Below(4) == 0;
+    options_.merge_operator = NewMaxOperator();
     if (choices_.Below(2) == 0) {
       AblationOptions ablation;
       ablation.waste = WasteMode::kAlways;
@@ -159,7 +161,16 @@ class Session {
         Value value;
         value.size = kind == 2 ? 3000 : 20;
         value.letter = static_cast<char>('A' + choices_.Below(26));
-        batch.Put(key, value.ToString());
+        const auto old = write.after.find(key);
+        if (kind > 3) {
+          batch.Put(key, value.ToString());
+        } else {
+          batch.Merge(key, value.ToString());
+          if (old != write.after.end() &&
+              old->second.ToString() > value.ToString()) {
+            continue;
+          }
+        }
         write.after[key] = value;
       }
     }

@@ -204,7 +204,8 @@ void AddAllFixtures(Seeds* seeds) {
         fs::relative(entry.path(), fs::path(VARVE_FIXTURES_DIR));
     const std::string base = relative.begin()->string();
     if (!base.starts_with("rocksdb-") && !base.starts_with("handmade-") &&
-        !base.starts_with("leveldb-") && !base.starts_with("cf-")) {
+        !base.starts_with("leveldb-") && !base.starts_with("cf-") &&
+        !base.starts_with("merge-")) {
       continue;
     }
     const std::string file = entry.path().filename().string();
@@ -247,7 +248,7 @@ void AddFamilyBatches(Seeds* seeds) {
     for (const uint32_t family : {0u, other, 2u, other}) {
       for (const ValueType type :
            {ValueType::kValue, ValueType::kDeletion, ValueType::kSingleDeletion,
-            ValueType::kRangeDeletion}) {
+            ValueType::kRangeDeletion, ValueType::kMerge}) {
         WriteBatchInternal::Add(&batch, family, type, "key", "value");
       }
     }
@@ -259,6 +260,26 @@ void AddFamilyBatches(Seeds* seeds) {
     records.push_back(batch.Data());
   }
   seeds->Add("wal", "families", RecordFile(records));
+}
+
+// Operands above a value, above a deletion, and alone.
+void AddMergeBlock(Seeds* seeds) {
+  BlockBuilder builder(4);
+  uint64_t sequence = 20;
+  for (const char* key : {"deletion", "none", "value"}) {
+    for (int i = 0; i < 3; ++i) {
+      builder.Add(
+          MakeInternalKey(key, PackTrailer(sequence--, ValueType::kMerge)),
+          "operand");
+    }
+    if (key[0] == 'n') continue;
+    const ValueType type =
+        key[0] == 'v' ? ValueType::kValue : ValueType::kDeletion;
+    builder.Add(MakeInternalKey(key, PackTrailer(sequence--, type)), "");
+  }
+  const std::string& body = *builder.Finish();
+  seeds->Add("block", "merges", '\1' + body);
+  seeds->Add("block", "merges.global", '\3' + body);
 }
 
 VersionEdit FamilyEdit(uint32_t id) {
@@ -394,6 +415,7 @@ int main(int argc, char** argv) {
   varve::fuzz::AddAllFixtures(&seeds);
   varve::fuzz::AddFamilyBatches(&seeds);
   varve::fuzz::AddFamilyManifests(&seeds);
+  varve::fuzz::AddMergeBlock(&seeds);
   varve::fuzz::AddTexts(&seeds);
   return 0;
 }

@@ -26,6 +26,9 @@ class Copier : public WriteBatch::Handler {
   void Delete(const Slice& key) override {
     Add(0, ValueType::kDeletion, key, Slice()).IgnoreError();
   }
+  void Merge(const Slice& key, const Slice& operand) override {
+    Add(0, ValueType::kMerge, key, operand).IgnoreError();
+  }
   void DeleteRange(const Slice& begin, const Slice& end) override {
     Add(0, ValueType::kRangeDeletion, begin, end).IgnoreError();
   }
@@ -37,6 +40,10 @@ class Copier : public WriteBatch::Handler {
   }
   Status SingleDeleteCF(uint32_t family, const Slice& key) override {
     return Add(family, ValueType::kSingleDeletion, key, Slice());
+  }
+  Status MergeCF(uint32_t family, const Slice& key,
+                 const Slice& operand) override {
+    return Add(family, ValueType::kMerge, key, operand);
   }
   Status DeleteRangeCF(uint32_t family, const Slice& begin,
                        const Slice& end) override {

@@ -16,6 +16,13 @@ namespace varve::test {
 
 using Entries = std::map<std::string, std::string>;
 
+// Merges an operand as the string append operator does.
+inline void Append(const std::string& key, const std::string& operand,
+                   Entries* entries) {
+  const auto [entry, is_new] = entries->try_emplace(key, operand);
+  if (!is_new) entry->second += "," + operand;
+}
+
 // Thread-safety: owned by one thread at a time.
 class ModelDb {
  public:
@@ -23,10 +30,8 @@ class ModelDb {
     entries_[key] = value;
   }
   void Delete(const std::string& key) { entries_.erase(key); }
-  // As the string append operator does.
   void Merge(const std::string& key, const std::string& operand) {
-    const auto [entry, is_new] = entries_.try_emplace(key, operand);
-    if (!is_new) entry->second += "," + operand;
+    Append(key, operand, &entries_);
   }
   void DeleteRange(const std::string& begin, const std::string& end) {
     if (begin >= end) return;
@@ -80,6 +85,9 @@ class ModelFamilies {
     return batch.Iterate(&applier);
   }
   void Drop(uint32_t family) { families_.erase(family); }
+  Entries* MutableAt(uint32_t family) {
+    return families_[family].mutable_entries();
+  }
   const Entries& At(uint32_t family) const {
     static const Entries kNone;
     const auto found = families_.find(family);

@@ -137,7 +137,7 @@ class CrashTest {
     std::string problem = ReadMoment(opened, {}, false, &found);
     if (problem.empty()) problem = ReadMoment(opened, {}, true, &backwards);
     if (!problem.empty()) return problem;
-    if (found != backwards) return "forwards is not backwards";
+    if (!backwards.Follows(found)) return "forwards is not backwards";
     problem = CheckMoment(found, {});
     for (int t = 0; problem.empty() && t < kThreads; ++t) {
       problem = CheckThread(cycle, t, plan.KeepsAll(), found);
@@ -176,6 +176,10 @@ class CrashTest {
              std::to_string(said.begun.load()) + ", acknowledged " +
              std::to_string(said.acknowledged.load()) + ", safe " +
              std::to_string(said.safe.load());
+    }
+    if (!MayBeFiltered(model.filtered(), found.filtered[t])) {
+      return "thread " + std::to_string(t) + " is at " +
+             std::to_string(model.last()) + ", but not what is filtered";
     }
     if (said.acknowledged.load() > model.last()) {
       lost_ += said.acknowledged.load() - model.last();

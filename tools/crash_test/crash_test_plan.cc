@@ -17,8 +17,10 @@
 #include "util/base/random.h"
 #include "util/bytes/hash.h"
 #include "varve/cache.h"
+#include "varve/compaction_filter.h"
 #include "varve/experimental.h"
 #include "varve/filter_policy.h"
+#include "varve/merge_operator.h"
 
 namespace varve::crash_test {
 
@@ -34,7 +36,72 @@ bool Parse(const std::string& text, Counts* counts) {
   return !in.fail();
 }
 
+// ---- The filter ----
+
+constexpr char kKeep[] = "keep";
+constexpr char kRemove[] = "remove";
+constexpr char kChange[] = "change";
+constexpr char kChanged[] = "Change";
+constexpr uint64_t kFilteredKeys = 30;
+
+std::string FilteredKey(int thread, uint64_t index) {
+  return "t" + std::to_string(thread) + "/filtered" + std::to_string(index);
+}
+bool IsFilteredKey(const Slice& key) {
+  return key.size() > 3 && key[0] == 't' &&
+         Slice(key.data() + 2, key.size() - 2).starts_with("/filtered");
+}
+
+class TestFilter final : public CompactionFilter {
+ public:
+  bool Filter(int /*level*/, const Slice& key, const Slice& existing_value,
+              std::string* new_value, bool* value_changed) const override {
+    if (!IsFilteredKey(key)) return false;
+    if (existing_value.starts_with(kChange)) {
+      *new_value = existing_value.ToString();
+      (*new_value)[0] = kChanged[0];
+      *value_changed = true;
+    }
+    return existing_value.starts_with(kRemove);
+  }
+  const char* Name() const override { return "TestFilter"; }
+};
+
+// Filters all jobs.
+class TestFilterFactory final : public CompactionFilterFactory {
+ public:
+  bool ShouldFilterTableFileCreation(
+      TableFileCreationReason /*reason*/) const override {
+    return true;
+  }
+  std::unique_ptr<CompactionFilter> CreateCompactionFilter(
+      const CompactionFilter::Context& /*context*/) override {
+    return std::make_unique<TestFilter>();
+  }
+  const char* Name() const override { return "TestFilterFactory"; }
+};
+
+// Returns whether the filter leaves `found` of what was written.
+bool IsResult(const std::string& written, const std::string& found) {
+  if (written == found) return true;
+  return written.starts_with(kChange) && found.starts_with(kChanged) &&
+         written.compare(1, std::string::npos, found, 1) == 0;
+}
+
 }  // namespace
+
+bool MayBeFiltered(const Entries& written, const Entries& found) {
+  for (const auto& [key, value] : found) {
+    const auto original = written.find(key);
+    if (original == written.end() || !IsResult(original->second, value)) {
+      return false;
+    }
+  }
+  for (const auto& [key, value] : written) {
+    if (found.count(key) == 0 && !value.starts_with(kRemove)) return false;
+  }
+  return true;
+}
 
 // ---- The oracle -------------------------------------------------------------
 
@@ -74,6 +141,9 @@ std::string CheckpointPath(const std::string& directory, int which) {
 
 // ---- What is written --------------------------------------------------------
 
+bool HasMerges(uint64_t seed) { return Random(seed + 1).OneIn(2); }
+bool HasFilter(uint64_t seed) { return Random(seed + 2).OneIn(2); }
+
 std::string KeyOf(int thread, uint64_t index) {
   std::string key;
   AppendFormat(&key, "t%d/%05" PRIu64, thread, index * 331 % 99991);
@@ -111,6 +181,25 @@ void ThreadModel::Put(const std::string& key, const std::string& value) {
   Delete(key);
   entries_[key] = value;
   sum_ += SumOf(key, value);
+}
+
+void ThreadModel::Merge(const std::string& key, const std::string& operand) {
+  const auto found = entries_.find(key);
+  Put(key, found == entries_.end() ? operand : found->second + "," + operand);
+}
+
+void ThreadModel::UpdateFiltered(uint64_t choice, WriteBatch* batch) {
+  const std::string key = FilteredKey(thread_, choice / 4 % kFilteredKeys);
+  if (choice % 4 == 0) {
+    if (batch != nullptr) batch->Delete(key);
+    filtered_.erase(key);
+    return;
+  }
+  constexpr const char* kKinds[] = {kKeep, kRemove, kChange};
+  std::string value = kKinds[choice % 4 - 1];
+  value += "/" + std::to_string(last_);
+  if (batch != nullptr) batch->Put(key, value);
+  filtered_[key] = value;
 }
 
 void ThreadModel::Delete(const std::string& key) {
@@ -155,10 +244,16 @@ void ThreadModel::Apply(uint64_t cycle, WriteBatch* batch) {
       std::string value = std::to_string(last_) + "/" + std::to_string(i) + "/";
       value.append(random.Uniform(random.OneIn(20) ? 5000 : 200),
                    static_cast<char>('a' + last_ % 26));
-      if (batch != nullptr) batch->Put(put, value);
-      Put(put, value);
+      if (has_merges_ && random.OneIn(2)) {
+        if (batch != nullptr) batch->Merge(put, value);
+        Merge(put, value);
+      } else {
+        if (batch != nullptr) batch->Put(put, value);
+        Put(put, value);
+      }
     }
   }
+  if (has_filter_ && random.OneIn(2)) UpdateFiltered(random.Next() / 8, batch);
 }
 
 // ---- What is there ----------------------------------------------------------
@@ -167,6 +262,17 @@ uint64_t Moment::LeastOfUnsealed() const {
   uint64_t least = 0;
   for (const Counts& clock : clocks) least = std::max(least, clock.back());
   return least;
+}
+
+bool Moment::Follows(const Moment& earlier) const {
+  for (int t = 0; t < kThreads; ++t) {
+    if (entries[t] != earlier.entries[t] ||
+        !MayBeFiltered(earlier.filtered[t], filtered[t])) {
+      return false;
+    }
+  }
+  return std::equal(seals, seals + kSealedThreads, earlier.seals) &&
+         std::equal(clocks, clocks + kSealedThreads, earlier.clocks);
 }
 
 namespace {
@@ -199,7 +305,9 @@ std::string AddToMoment(Iterator* iterator, bool backwards, size_t place,
       moment->last[t] = strtoull(value.c_str(), nullptr, 10);
     } else if (t < kSealedThreads && key == ClockKey(t)) {
       if (!Parse(value, &moment->clocks[t])) return key + " is " + value;
-    } else if (!moment->entries[t].emplace(key, value).second) {
+    } else if (Entries* const entries =
+                   IsFilteredKey(key) ? moment->filtered : moment->entries;
+               !entries[t].emplace(key, value).second) {
       return "the iterator gives " + key + " twice";
     }
     if (backwards) {
@@ -257,6 +365,9 @@ void Spread(const WriteBatch& batch,
         : families_(families), out_(out) {}
     void Put(const Slice& key, const Slice& value) override {
       out_->Put(families_[PlaceOf(key, families_.size())], key, value);
+    }
+    void Merge(const Slice& key, const Slice& operand) override {
+      out_->Merge(families_[PlaceOf(key, families_.size())], key, operand);
     }
     void Delete(const Slice& key) override {
       out_->Delete(families_[PlaceOf(key, families_.size())], key);
@@ -429,6 +540,24 @@ CyclePlan PlanCycle(uint64_t seed, uint64_t cycle) {
       random.OneIn(4) || (plan.disable_wal && plan.families > 1);
   say("atomic_flush", options.atomic_flush ? 1 : 0);
   if (random.OneIn(3)) options.max_total_wal_size = 256 << 10;
+  options.merge_operator = NewStringAppendOperator();
+  if (random.OneIn(3)) options.max_successive_merges = 1 + random.Uniform(5);
+  say("merges", HasMerges(seed) ? 1 : 0);
+  if (HasFilter(seed)) {
+    static const TestFilter filter;
+    const bool has_factory = random.OneIn(2);
+    if (has_factory) {
+      options.compaction_filter_factory = std::make_shared<TestFilterFactory>();
+    } else {
+      options.compaction_filter = &filter;
+    }
+    say("filter_factory", has_factory ? 1 : 0);
+  }
+  // Tables of earlier cycles reach these ages.
+  if (random.OneIn(4)) options.ttl = 1;
+  say("ttl", options.ttl);
+  if (random.OneIn(4)) options.periodic_compaction_seconds = 1;
+  say("periodic_compaction_seconds", options.periodic_compaction_seconds);
   return plan;
 }
 

@@ -15,7 +15,12 @@
 //   If
 //           the batch is present, all those writes must be: no write may appear
 //           without the writes that had returned before it.
-// The last thread calls Put, Delete and DeleteRange, for one entry each.
+// The last thread calls Put, Merge, Delete and DeleteRange, for one entry each.
+//
+// In some runs, a compaction filter removes or changes values that ask for it.
+// The writes of such values are known, but not when a compaction meets them. So
+// they have keys of their own, which seals do not count, and a reader may find
+// them before or after the filter.
 //
 // The keys are spread over 1 to 8 column families. So most batches update
 // several of them, and a batch that was torn shows in the seals. Other families
@@ -69,15 +74,25 @@ Progress* MapProgress(const std::string& path);
 
 using Entries = std::map<std::string, std::string>;
 
+// What the threads of a run write, all of its cycles alike.
+bool HasMerges(uint64_t seed);
+bool HasFilter(uint64_t seed);
+
 // The expected entries of one thread.
 class ThreadModel {
  public:
-  ThreadModel(uint64_t seed, int thread) : seed_(seed), thread_(thread) {}
+  ThreadModel(uint64_t seed, int thread)
+      : seed_(seed),
+        thread_(thread),
+        has_merges_(HasMerges(seed)),
+        has_filter_(HasFilter(seed) && thread < kSealedThreads) {}
 
   // The number of the last write.
   uint64_t last() const { return last_; }
   // Without the seal and the clock.
   const Entries& entries() const { return entries_; }
+  // Those that the filter may remove or change, as they were written.
+  const Entries& filtered() const { return filtered_; }
   std::string Seal() const;
 
   // Continues from this state.
@@ -88,13 +103,18 @@ class ThreadModel {
 
  private:
   void Put(const std::string& key, const std::string& value);
+  void Merge(const std::string& key, const std::string& operand);
   void Delete(const std::string& key);
   void DeleteRange(const std::string& begin, const std::string& end);
+  void UpdateFiltered(uint64_t choice, WriteBatch* batch);
 
   const uint64_t seed_;
   const int thread_;
+  const bool has_merges_;
+  const bool has_filter_;
   uint64_t last_ = 0;
   Entries entries_;
+  Entries filtered_;
   uint64_t sum_ = 0;  // Over the entries, in any order.
 };
 
@@ -106,14 +126,21 @@ std::string MakeClock(const Counts& counts);
 // The contents of the database at one moment.
 struct Moment {
   Entries entries[kThreads];
+  Entries filtered[kThreads];
   std::string seals[kSealedThreads];
   Counts clocks[kSealedThreads] = {};
   Counts last = {};  // By the seals; 0 for the thread without one.
 
-  bool operator==(const Moment&) const = default;
+  // Returns whether this can be the same moment, read after `earlier` was: the
+  // filter may have removed or changed some entries in between.
+  bool Follows(const Moment& earlier) const;
   // The minimum number that the last thread must have reached.
   uint64_t LeastOfUnsealed() const;
 };
+
+// Returns whether a reader may find the entries `found` if `written` were
+// written: each that the filter leaves alone as it is.
+bool MayBeFiltered(const Entries& written, const Entries& found);
 
 struct CyclePlan;
 

@@ -31,6 +31,7 @@ const FamilyName kDefault = {kDefaultColumnFamilyName, 0};
 struct Update {
   FamilyName family;
   bool deletes = false;
+  bool merges = false;
   int begin = 0;
   int end = 0;  // The end of a deletion; begin + 1 is one key.
   std::string value;
@@ -155,7 +156,12 @@ class Session final : public NumberedFaultsSession<Write> {
       update.deletes = rng_.OneIn(4);
       if (!update.deletes) {
         update.value = rng_.Bytes(rng_.OneIn(8) ? 2000 : 30);
-        batch.Put(handle, Key(update.begin), update.value);
+        update.merges = rng_.OneIn(3);
+        if (update.merges) {
+          batch.Merge(handle, Key(update.begin), update.value);
+        } else {
+          batch.Put(handle, Key(update.begin), update.value);
+        }
       } else if (rng_.OneIn(3)) {
         update.end += rng_.Between(0, 10);
         batch.DeleteRange(handle, Key(update.begin), Key(update.end));
@@ -251,6 +257,8 @@ class Session final : public NumberedFaultsSession<Write> {
       if (update.deletes) {
         entries->erase(entries->lower_bound(Key(update.begin)),
                        entries->lower_bound(Key(update.end)));
+      } else if (update.merges) {
+        Append(Key(update.begin), update.value, entries);
       } else {
         (*entries)[Key(update.begin)] = update.value;
       }

@@ -3,92 +3,29 @@
 // Goal: whatever is done to a DB with 1 to 8 column families, in whatever order
 // and with whatever options, each family answers as a std::map does; after a
 // power cut all answer as the maps did at one moment not before the last synced
-// write. Method: random operations on both under random options, a new seed
-// each run. VARVE_MODEL_SEEDS sets the number of seeds, VARVE_MODEL_OPS the
-// operations of each.
+// write. One more family may have a compaction filter, which depends on the
+// time, and ages at which tables are compacted. It answers as a map of which
+// the filter saw all, some or nothing. Method: random operations on both under
+// random options, a new seed each run. VARVE_MODEL_SEEDS sets the number of
+// seeds, VARVE_MODEL_OPS the operations of each.
 
-#include <cstdlib>
 #include <iterator>
 #include <list>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "test/testing/db/families_fixture.h"
+#include "test/testing/db/filtered_family.h"
+#include "test/testing/db/random_options.h"
 #include "test/testing/seed.h"
-#include "varve/merge_operator.h"
 #include "varve/testing/fault_injection_env.h"
 
 namespace varve::test {
 namespace {
-
-// Each that a program may choose by itself; the others are of the process.
-constexpr const char* kAblations[] = {
-    "superversion=mutex",  "block_index=binary_search",
-    "block_cache=hash",    "memtable=skiplist",
-    "table_open=uncached", "snapshots=mutex",
-    "arena=fresh",         "statistics=global",
-    "statistics=thread",   "memory_accounting=atomic"};
-
-// Those that the run is for, or some.
-AblationOptions RandomAblation(Rng* rng) {
-  AblationOptions ablation = TestAblation();
-  if (getenv("VARVE_TEST_ABLATION") != nullptr || rng->OneIn(2)) {
-    return ablation;
-  }
-  for (const char* each : kAblations) {
-    if (rng->OneIn(5)) {
-      EXPECT_TRUE(Ok(ablation.Parse(each)));
-    }
-  }
-  return ablation;
-}
-
-Options RandomOptions(Rng* rng) {
-  Options options = TinyOptions();
-  const AblationOptions ablation = RandomAblation(rng);
-  options.experiment = NewExperiment(ablation);
-  options.paranoid_checks = rng->OneIn(2);
-  options.write_buffer_size = rng->Pick<size_t>({64 << 10, 64 << 10, 1 << 20});
-  options.max_write_buffer_number = rng->Between(2, 4);
-  if (!rng->OneIn(3)) {
-    options.block_cache =
-        NewBlockCache(ablation.block_cache,
-                      {.capacity_bytes = rng->Pick<size_t>({0, 8 << 10})});
-  }
-  options.use_direct_reads = rng->OneIn(4);
-  options.wal_write = rng->Pick<WriteMethod>(
-      {WriteMethod::kCall, WriteMethod::kMap, WriteMethod::kAuto});
-  options.level_compaction_dynamic_level_bytes = rng->OneIn(2);
-  options.max_subcompactions = rng->Between(1, 3);
-  options.manual_wal_flush = rng->OneIn(4);
-  options.max_open_files = rng->Pick({-1, 10});
-  options.cache_index_and_filter_blocks = rng->OneIn(4);
-  options.block_size = rng->Pick<size_t>({256, 1 << 10, 4 << 10, 64 << 10});
-  options.block_restart_interval = rng->Pick({1, 2, 16, 128});
-  options.compression =
-      AllCompressions()[rng->Below(AllCompressions().size())].second;
-  if (rng->OneIn(2)) {
-    options.filter_policy = NewBloomFilterPolicy(rng->Between(1, 20));
-  }
-  options.max_background_jobs = rng->Between(1, 4);
-  options.max_total_wal_size = rng->Pick<uint64_t>({0, 0, 64 << 10, 1 << 20});
-  options.atomic_flush = rng->OneIn(4);
-  options.merge_operator = NewStringAppendOperator();
-  options.max_successive_merges = rng->Pick<size_t>({0, 0, 1, 4});
-  options.level0_file_num_compaction_trigger = rng->Between(1, 6);
-  options.num_levels = rng->Pick({2, 3, 4, 7, 7, 7});
-  options.target_file_size_base = rng->Pick<uint64_t>({64 << 10, 256 << 10});
-  options.max_bytes_for_level_multiplier = rng->Between(2, 10);
-  options.disable_auto_compactions = rng->OneIn(5);
-  if (options.disable_auto_compactions) {
-    options.level0_slowdown_writes_trigger = 1 << 20;
-    options.level0_stop_writes_trigger = 1 << 21;
-  }
-  return options;
-}
 
 // The sum over all seeds.
 struct Totals {
@@ -99,6 +36,7 @@ struct Totals {
   uint64_t on_disk = 0;  // Seeds.
   uint64_t families_created = 0;
   uint64_t families_dropped = 0;
+  uint64_t filtered = 0;  // Parts that a filter was seen to remove or change.
 };
 
 // One seed: a DB, its model, and the snapshots that are out.
@@ -108,12 +46,15 @@ class ModelRun {
       : totals_(totals),
         rng_(seed),
         memory_(rng_.OneIn(10) ? nullptr : NewMemoryEnv(Env::Default())),
-        faulty_(memory_ == nullptr ? Env::Default() : memory_.get()),
+        clock_(memory_ == nullptr ? Env::Default() : memory_.get()),
+        faulty_(&clock_),
         path_(memory_ == nullptr ? dir_.Sub("it") : "/db/it"),
         most_families_(rng_.OneIn(4) ? 1 : rng_.Between(2, 8)),
         key_count_(rng_.Pick({50, 500, 5000})),
         range_deletion_percent_(rng_.Pick<uint64_t>({0, 1, 3, 20})),
-        merge_percent_(rng_.Pick<uint64_t>({0, 10, 60})) {
+        merge_percent_(rng_.Pick<uint64_t>({0, 10, 60})),
+        has_filter_(rng_.OneIn(2)),
+        filtered_(&rng_, &clock_.now_s, &model_) {
     if (memory_ == nullptr) {
       ++totals_->on_disk;
     } else {
@@ -124,6 +65,7 @@ class ModelRun {
 
   void Do(int operation_count) {
     Open();
+    if (has_filter_ && !Failed()) CreateFiltered();
     while (!Failed() && static_cast<int>(ids_.size()) < most_families_) {
       CreateFamily();
     }
@@ -132,8 +74,10 @@ class ModelRun {
       Step();
       ++totals_->operations;
     }
+    totals_->filtered += filtered_.seen();
     if (Failed()) return;
     EXPECT_TRUE(Matches(model_));
+    if (has_filter_) filtered_.CompactAll(db_.get(), !snapshots_.empty());
     EXPECT_TRUE(Ok(db_->VerifyChecksum()));
     Reopen();
   }
@@ -142,6 +86,8 @@ class ModelRun {
   struct HeldSnapshot {
     const Snapshot* snapshot;
     ModelFamilies model;
+    // What the family with the filter must have for ever, if that is known.
+    std::optional<EntryList> filtered;
   };
   // A family that was dropped, and its contents then.
   struct DroppedFamily {
@@ -160,6 +106,7 @@ class ModelRun {
   }
 
   void Step() {
+    if (has_filter_ && rng_.OneIn(30)) return StepFiltered();
     const uint64_t kind = rng_.Below(1000);
     if (kind < 350) return Write();
     if (kind < 500) return WriteMany();
@@ -247,6 +194,28 @@ class ModelRun {
     }
   }
 
+  // ---- The family with a filter ----
+
+  ColumnFamilyOptions FilteredOptions() {
+    return filtered_.AddFilter(RandomFamilyOptions());
+  }
+  void CreateFiltered() {
+    ColumnFamilyHandle* handle = nullptr;
+    ASSERT_TRUE(Ok(db_->CreateColumnFamily(FilteredOptions(),
+                                           FilteredFamily::kName, &handle)));
+    filtered_.SetHandle(handle);
+    last_id_ = handle->GetID();
+  }
+  void StepFiltered() {
+    if (rng_.OneIn(8)) {
+      clock_.now_s += rng_.Below(rng_.OneIn(4) ? 200 : 10);
+    } else {
+      filtered_.Step(db_.get(), key_count_, !snapshots_.empty());
+    }
+  }
+
+  // ---- Reads of everything ----
+
   // Returns whether all families read as in the model, by iterators of one
   // moment and, with `gets`, by Get and MultiGet.
   ::testing::AssertionResult Matches(const ModelFamilies& model,
@@ -291,6 +260,11 @@ class ModelRun {
 
   // Most runs have some range deletions, some many, and some none.
   void AddRandomUpdate(WriteBatch* batch) {
+    if (has_filter_ && rng_.OneIn(4)) {
+      filtered_.AddUpdate(batch, key_count_, range_deletion_percent_,
+                          merge_percent_);
+      return;
+    }
     ColumnFamilyHandle* const family = HandleOf(RandomFamily());
     if (range_deletion_percent_ > rng_.Below(100)) {
       const auto count = static_cast<uint64_t>(key_count_);
@@ -479,7 +453,19 @@ class ModelRun {
 
   void TakeSnapshot() {
     if (snapshots_.size() >= 5) Release(snapshots_.begin());
-    snapshots_.push_back({db_->GetSnapshot(), model_});
+    // A job that began before the snapshot may still filter what it sees.
+    const bool is_idle = has_filter_ && rng_.OneIn(2);
+    if (is_idle) {
+      ASSERT_TRUE(Ok(db_->WaitForCompact()));
+    }
+    snapshots_.push_back({db_->GetSnapshot(), model_, std::nullopt});
+    if (is_idle) {
+      HeldSnapshot& held = snapshots_.back();
+      ReadOptions options;
+      options.snapshot = held.snapshot;
+      ASSERT_TRUE(Ok(ScanFamily(db_.get(), options, filtered_.handle(),
+                                &held.filtered.emplace())));
+    }
   }
 
   void CheckSnapshot() {
@@ -489,6 +475,16 @@ class ModelRun {
     ReadOptions options;
     options.snapshot = held->snapshot;
     EXPECT_TRUE(Matches(held->model, options, false));
+    if (held->filtered) {
+      EXPECT_TRUE(FamilyHasEntries(db_.get(), filtered_.handle(),
+                                   *held->filtered, options));
+    } else if (has_filter_) {
+      EntryList found;
+      ASSERT_TRUE(
+          Ok(ScanFamily(db_.get(), options, filtered_.handle(), &found)));
+      EXPECT_TRUE(
+          filtered_.MayBeAllFiltered(held->model.At(filtered_.id()), found));
+    }
     const std::string family = RandomFamily();
     const std::string key = RandomKey();
     std::string value;
@@ -505,6 +501,7 @@ class ModelRun {
     while (!snapshots_.empty()) Release(snapshots_.begin());
     for (const auto& [name, handle] : handles_) delete handle;
     handles_.clear();
+    filtered_.Release();
     for (const DroppedFamily& family : dropped_) delete family.handle;
     dropped_.clear();
   }
@@ -516,10 +513,12 @@ class ModelRun {
   void Flush() {
     if (rng_.OneIn(2)) {
       ASSERT_TRUE(Ok(db_->Flush({}, HandleOf(RandomFamily()))));
-      if (ids_.size() == 1) MarkSynced();
+      if (ids_.size() == 1 && !has_filter_) MarkSynced();
       return;
     }
-    ASSERT_TRUE(Ok(db_->Flush({}, AllHandles())));
+    std::vector<ColumnFamilyHandle*> all = AllHandles();
+    if (has_filter_) all.push_back(filtered_.handle());
+    ASSERT_TRUE(Ok(db_->Flush({}, all)));
     MarkSynced();
   }
 
@@ -553,8 +552,16 @@ class ModelRun {
     for (const auto& [name, id] : ids_) {
       families.emplace_back(name, RandomFamilyOptions());
     }
+    const bool has_filtered = filtered_.exists();
+    if (has_filtered) {
+      families.emplace_back(FilteredFamily::kName, FilteredOptions());
+    }
     std::vector<ColumnFamilyHandle*> handles;
     ASSERT_TRUE(Ok(DB::Open(options_, path_, families, &handles, &db_)));
+    if (has_filtered) {
+      filtered_.SetHandle(handles.back());
+      families.pop_back();
+    }
     for (size_t i = 0; i < families.size(); i++) {
       ASSERT_EQ(handles[i]->GetID(), ids_.at(families[i].name));
       handles_[families[i].name] = handles[i];
@@ -569,6 +576,7 @@ class ModelRun {
     Open();
     if (Failed()) return;
     ASSERT_TRUE(Matches(model_, {}, rng_.OneIn(5)));
+    if (has_filter_) filtered_.Scan(db_.get());
   }
 
   // Cuts the power. The DB must come back in its state after the last synced
@@ -595,10 +603,17 @@ class ModelRun {
     for (const auto& [name, handle] : handles_) {
       ASSERT_TRUE(Ok(ScanFamily(db_.get(), {}, handle, &found[name])));
     }
+    EntryList filtered;
+    if (has_filter_) {
+      ASSERT_TRUE(Ok(ScanFamily(db_.get(), {}, filtered_.handle(), &filtered)));
+    }
     const auto compare = [&] {
       for (const auto& [name, id] : ids_) {
         const auto same = SameEntries(ToList(then.At(id)), found.at(name));
         if (!same) return ::testing::AssertionResult(same) << ", " << name;
+      }
+      if (has_filter_) {
+        return filtered_.MayBeAllFiltered(then.At(filtered_.id()), filtered);
       }
       return ::testing::AssertionSuccess();
     };
@@ -625,12 +640,15 @@ class ModelRun {
   Rng rng_;
   TempDir dir_;
   std::unique_ptr<Env> memory_;  // Null: the machine's.
+  ClockEnv clock_;
   FaultInjectionEnv faulty_;
   const std::string path_;
   const int most_families_;
   const int key_count_;
   const uint64_t range_deletion_percent_;
   const uint64_t merge_percent_;
+  const bool has_filter_;
+  FilteredFamily filtered_;  // None of those below. The DB uses its filter.
   Options options_;
   int least_levels_ = 0;  // Levels may have tables now.
   std::unique_ptr<DB> db_;
@@ -661,14 +679,15 @@ TEST(DbModelTest, RandomOperationsMatchTheModel) {
   printf(
       "model: %d seeds, %llu of them on disk: %llu operations, %llu opens, "
       "%llu power cuts, %llu unsynced writes lost, %llu families created, "
-      "%llu dropped\n",
+      "%llu dropped, %llu values seen filtered\n",
       seeds, static_cast<unsigned long long>(totals.on_disk),
       static_cast<unsigned long long>(totals.operations),
       static_cast<unsigned long long>(totals.opens),
       static_cast<unsigned long long>(totals.power_cuts),
       static_cast<unsigned long long>(totals.lost),
       static_cast<unsigned long long>(totals.families_created),
-      static_cast<unsigned long long>(totals.families_dropped));
+      static_cast<unsigned long long>(totals.families_dropped),
+      static_cast<unsigned long long>(totals.filtered));
 }
 
 }  // namespace

@@ -18,6 +18,7 @@
 #include "test/testing/db_helpers.h"
 #include "test/testing/faults/many_faults.h"
 #include "varve/db.h"
+#include "varve/merge_operator.h"
 #include "varve/options.h"
 
 namespace varve::test {
@@ -56,6 +57,8 @@ class NumberedFaultsSession : protected ManyFaultsSession {
     options_.target_file_size_base = 16 << 10;
     options_.max_bytes_for_level_base = 32 << 10;
     options_.level0_file_num_compaction_trigger = rng_.Between(2, 4);
+    options_.merge_operator = NewStringAppendOperator();
+    options_.max_successive_merges = rng_.Pick<size_t>({0, 0, 3});
   }
   virtual void Step() = 0;
   // Opens the database in /db/it, and checks its contents.
