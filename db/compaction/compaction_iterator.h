@@ -129,7 +129,7 @@ class CompactionIterator {
     SequenceNumber stripe;
     ValueType type;
   };
-  // What the operands of a stripe are applied to.
+  // The base of the operands of a stripe.
   enum class Base : uint8_t { kUnknown, kNoValue, kValue };
   enum class Outcome : uint8_t { kKept, kRemoved, kDropped, kStopped };
 

@@ -20,7 +20,7 @@ namespace varve {
 // Thread-safety: owned by one thread. No lock may be held during a call.
 class JobFilter {
  public:
-  // What a job knows of itself. Pointers must outlive the filter.
+  // The description of a job. Pointers must outlive the filter.
   struct Job {
     CompactionFilter::Context context;
     // The level of the inputs, which the filter is told. A compaction has

@@ -41,10 +41,10 @@ enum class TableFileCreationReason : uint8_t { kFlush, kCompaction, kRecovery };
 // waits for this one. It must not write to the DB.
 class VARVE_EXPORT CompactionFilter {
  public:
-  // What an entry is.
+  // The kind of an entry.
   enum class ValueType : uint8_t { kValue, kMergeOperand };
 
-  // What to do with it.
+  // The answer for an entry.
   enum class Decision : uint8_t {
     kKeep,
     // Removes the key, as DB::Delete: older versions of it stay hidden. A merge

@@ -75,7 +75,7 @@ class FilterModel {
     if (!versions.empty()) AddKey(std::move(versions));
   }
 
-  // What readers of the present see.
+  // The entries that readers of the present see.
   Versions result;
   std::vector<std::string> asked;
 

@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What readers see of versions of keys, computed in the plainest way, and the
+// Versions of keys as readers see them, computed in the plainest way, and the
 // run of a CompactionIterator over them.
 
 #include <algorithm>
