@@ -81,7 +81,8 @@ TEST_F(DbMergeCompactionTest, AFlushMergesAsFarAsItKnowsTheBase) {
   Merge("b", "3");
   Merge("b", "4");
   Flush();
-  // No older table has the keys, which a flush with waste=ignored does not know.
+  // No older table has the keys. With waste=ignored, a flush does not know
+  // that.
   const bool knows = TestAblation().waste != WasteMode::kIgnored;
   const uint64_t of_b = knows ? 0 : 1;
   EXPECT_EQ(Operands(), of_b);
