@@ -7,6 +7,7 @@
 
 #include "capi/arguments.h"
 #include "capi/handles.h"
+#include "util/base/process_wide.h"
 
 using varve::Status;
 using varve::capi::Given;
@@ -32,12 +33,14 @@ bool IsOpen(const varve_catalog_t* catalog, char** errptr) {
 void Retire(varve_catalog_t* catalog) {
   constexpr size_t kHandlesToKeep = 256;
   // Never destroyed: programs may close catalogs when they end.
-  static auto* const mutex = new varve::Mutex;
-  static auto* const closed = new std::deque<std::unique_ptr<varve_catalog_t>>;
+  static constinit varve::ProcessWide<varve::Mutex> mutex;
+  static constinit varve::ProcessWide<
+      std::deque<std::unique_ptr<varve_catalog_t>>>
+      closed;
   catalog->rep.reset();
-  varve::MutexLock lock(mutex);
-  closed->emplace_back(catalog);
-  if (closed->size() > kHandlesToKeep) closed->pop_front();
+  varve::MutexLock lock(&mutex.Get());
+  closed.Get().emplace_back(catalog);
+  if (closed.Get().size() > kHandlesToKeep) closed.Get().pop_front();
 }
 
 }  // namespace

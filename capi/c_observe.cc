@@ -10,6 +10,7 @@
 #include "monitoring/span.h"
 #include "monitoring/trace_collector.h"
 #include "util/base/mutex.h"
+#include "util/base/process_wide.h"
 #include "varve/trace.h"
 
 using varve::Status;
@@ -47,10 +48,10 @@ varve::StatsLevel ToLevel(int level) {
 // Returns a text that lives as long as the process.
 const char* KeptName(const char* name) {
   // Never destroyed: others may still use it.
-  static auto* const mutex = new varve::Mutex;
-  static auto* const names = new std::set<std::string>;
-  varve::MutexLock lock(mutex);
-  return names->insert(name).first->c_str();
+  static constinit varve::ProcessWide<varve::Mutex> mutex;
+  static constinit varve::ProcessWide<std::set<std::string>> names;
+  varve::MutexLock lock(&mutex.Get());
+  return names.Get().insert(name).first->c_str();
 }
 
 void AppendField(const char* name, uint64_t value, std::string* out) {

@@ -3,6 +3,7 @@
 // The database that a closed handle refers to.
 
 #include "capi/lifetime.h"
+#include "util/base/process_wide.h"
 #include "varve/iterator.h"
 
 namespace varve::capi {
@@ -213,8 +214,8 @@ class Closed final : public DB {
 }  // namespace
 
 DB* ClosedDb() {
-  static auto* const closed = new Closed;
-  return closed;
+  static constinit ProcessWide<Closed> closed;
+  return &closed.Get();
 }
 
 }  // namespace varve::capi

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "util/base/mutex.h"
+#include "util/base/process_wide.h"
 
 namespace varve::capi {
 
@@ -26,15 +27,15 @@ struct alignas(64) Ring {
 
 Ring& RingOf(const varve_t* handle) {
   // Never destroyed: programs may close databases when they end.
-  static auto* const rings = new std::array<Ring, kRings>;
+  static constinit ProcessWide<std::array<Ring, kRings>> rings;
   const size_t number = reinterpret_cast<uintptr_t>(handle) / alignof(varve_t);
-  return (*rings)[number * 0x9E3779B97F4A7C15 >> 48 & (kRings - 1)];
+  return rings.Get()[number * 0x9E3779B97F4A7C15 >> 48 & (kRings - 1)];
 }
 
 // Held while a list of dependents is changed.
 Mutex& DependentsMutex() {
-  static auto* const mutex = new Mutex;
-  return *mutex;
+  static constinit ProcessWide<Mutex> mutex;
+  return mutex.Get();
 }
 
 // Detaches the handle, and the objects created from it later, from its

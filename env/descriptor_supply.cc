@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "util/base/mutex.h"
+#include "util/base/process_wide.h"
 #include "util/threads/fork_watch.h"
 
 namespace varve {
@@ -34,8 +35,8 @@ constexpr uint64_t kLongTimeoutUs = 3 * 1000 * 1000;
 class Registry final : private ForkWatch {
  public:
   static Registry& Get() {
-    static Registry* const registry = new Registry;
-    return *registry;
+    static constinit ProcessWide<Registry> registry;
+    return registry.Get();
   }
 
   void Add(DescriptorOwner* owner) VARVE_EXCLUDES(mu_) {

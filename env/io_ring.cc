@@ -14,6 +14,7 @@
 #include "env/descriptor_supply.h"
 #include "util/base/errno_text.h"
 #include "util/base/mutex.h"
+#include "util/base/process_wide.h"
 #include "util/base/thread_annotations.h"
 #include "util/threads/thread_scratch.h"
 
@@ -43,8 +44,8 @@ std::atomic<RingSubmit> test_submit{nullptr};
 // ThreadSanitizer does not see liburing's system calls. To it, a new ring in
 // memory of another thread's old ring is a race. The mutex orders them.
 Mutex& SetupMutex() {
-  static Mutex* const mu = new Mutex;
-  return *mu;
+  static constinit ProcessWide<Mutex> mu;
+  return mu.Get();
 }
 
 // The number of rings. Threads keep their rings' descriptors, so their number
@@ -112,8 +113,8 @@ class Policy {
  public:
   static Policy& Get() {
     // Never destroyed: threads may still read during process exit.
-    static Policy* const policy = new Policy;
-    return *policy;
+    static constinit ProcessWide<Policy> policy;
+    return policy.Get();
   }
 
   // Tests at the first call, and later again if the kernel lacked resources.

@@ -18,6 +18,7 @@
 #include "env/posix_lock.h"
 #include "env/posix_multi_read.h"
 #include "env/uncached_open.h"
+#include "util/base/process_wide.h"
 #include "util/threads/thread_pool.h"
 #include "varve/env.h"
 
@@ -411,8 +412,8 @@ void PosixEnv::SleepForMicroseconds(uint64_t duration_us) {
 
 Env* Env::Default() {
   // Never destroyed: its threads may run during process exit.
-  static Env* const env = new PosixEnv(new PosixProcess);
-  return env;
+  static constinit ProcessWide<PosixEnv> env;
+  return &env.Get([] { return std::make_unique<PosixEnv>(new PosixProcess); });
 }
 
 }  // namespace varve

@@ -12,6 +12,7 @@
 
 #include "env/process_name.h"
 #include "util/base/mutex.h"
+#include "util/base/process_wide.h"
 #include "util/base/thread_annotations.h"
 
 namespace varve {
@@ -80,8 +81,8 @@ struct LockTable {
 
 // Never destroyed: locks may be released while the process exits.
 LockTable* Table() {
-  static LockTable* const table = new LockTable;
-  return table;
+  static constinit ProcessWide<LockTable> table;
+  return &table.Get();
 }
 
 Status HeldBy(const std::string& path, const std::string& holder) {

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "util/base/append_format.h"
+#include "util/base/process_wide.h"
 
 namespace varve {
 
@@ -71,14 +72,16 @@ TickerCells CellsOf(Ticker ticker) {
 }
 
 const TickerCells& CellsOfTicker(Ticker ticker) {
-  static const auto all = [] {
-    std::array<TickerCells, kTickerCount> made;
+  using All = std::array<TickerCells, kTickerCount>;
+  static constinit ProcessWide<All> all;
+  const All& cells = all.Get([] {
+    auto made = std::make_unique<All>();
     for (size_t i = 0; i < kTickerCount; ++i) {
-      made[i] = CellsOf(StoredAs(static_cast<Ticker>(i)));
+      (*made)[i] = CellsOf(StoredAs(static_cast<Ticker>(i)));
     }
     return made;
-  }();
-  return all[static_cast<size_t>(ticker)];
+  });
+  return cells[static_cast<size_t>(ticker)];
 }
 
 // Converts "varve.db.get.micros" to Prometheus's form "varve_db_get_micros".

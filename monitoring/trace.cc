@@ -15,6 +15,7 @@
 
 #include "monitoring/span.h"
 #include "monitoring/trace_collector.h"
+#include "util/base/process_wide.h"
 
 namespace varve::trace {
 
@@ -53,8 +54,8 @@ struct Trace {
 
   // The mark of a list that was collected.
   static Node* Closed() {
-    static Node closed;
-    return &closed;
+    static constinit ProcessWide<Node> closed;
+    return &closed.Get();
   }
   // Reserves space for `spans` spans in the trace's bound. Returns the number
   // that fits. The others are dropped.

@@ -9,6 +9,7 @@
 #include <cstring>
 #include <map>
 
+#include "util/base/process_wide.h"
 #include "util/threads/background_thread.h"
 #include "util/threads/thread_exit.h"
 
@@ -102,8 +103,8 @@ uint64_t NewTraceId() {
 }
 
 TraceCollector& TraceCollector::Get() {
-  static TraceCollector* const collector = new TraceCollector;
-  return *collector;
+  static constinit ProcessWide<TraceCollector> collector;
+  return collector.Get();
 }
 
 void TraceCollector::CountDrop(SpanDrop reason, uint64_t spans) {

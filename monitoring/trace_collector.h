@@ -64,6 +64,7 @@
 #include "monitoring/bounded_channel.h"
 #include "monitoring/span.h"
 #include "util/base/mutex.h"
+#include "util/base/process_wide.h"
 #include "util/base/thread_annotations.h"
 #include "varve/trace.h"
 
@@ -197,6 +198,7 @@ class TraceCollector {
   bool RotateChunk(SpanQueue* queue);
 
  private:
+  friend class ProcessWide<TraceCollector>;
   TraceCollector() = default;
 
   void Adopt(SpanQueue* queue);

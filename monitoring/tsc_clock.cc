@@ -13,6 +13,7 @@
 
 #include "env/descriptor_supply.h"
 #include "util/base/mutex.h"
+#include "util/base/process_wide.h"
 #include "util/threads/background_thread.h"
 
 namespace varve {
@@ -72,9 +73,8 @@ struct Choice {
 };
 
 Mutex& ClockMutex() {
-  static Mutex* const mu =
-      new Mutex;  // Never destroyed: threads may end later.
-  return *mu;
+  static constinit ProcessWide<Mutex> mu;
+  return mu.Get();
 }
 
 constinit std::atomic<const CoreOffsets*> core_offsets{nullptr};
@@ -83,14 +83,14 @@ constinit TraceClockMode clock_mode VARVE_GUARDED_BY(ClockMutex()) = {};
 constinit std::atomic<uint8_t> current_kind{0};
 
 std::string& CurrentWhy() VARVE_REQUIRES(ClockMutex()) {
-  static std::string* const why = new std::string;
-  return *why;
+  static constinit ProcessWide<std::string> why;
+  return why.Get();
 }
 
 // The kernel's clock source at the time of the choice.
 std::string& ChosenSource() VARVE_REQUIRES(ClockMutex()) {
-  static std::string* const source = new std::string;
-  return *source;
+  static constinit ProcessWide<std::string> source;
+  return source.Get();
 }
 
 std::string ReadSource() {
@@ -123,12 +123,16 @@ void ChooseLocked() VARVE_REQUIRES(ClockMutex()) {
 
 // Returns the first anchor: the beginning of the process's baseline.
 const ClockAnchor& FirstAnchor(ClockKind kind) {
+  const auto anchor = [kind] {
+    return std::make_unique<ClockAnchor>(
+        AnchorClock(kind == ClockKind::kTscByCore ? kind : ClockKind::kTsc));
+  };
   if (kind == ClockKind::kTscByCore) {
-    static const ClockAnchor by_core = AnchorClock(kind);
-    return by_core;
+    static constinit ProcessWide<ClockAnchor> by_core;
+    return by_core.Get(anchor);
   }
-  static const ClockAnchor anchor = AnchorClock(ClockKind::kTsc);
-  return anchor;
+  static constinit ProcessWide<ClockAnchor> tsc;
+  return tsc.Get(anchor);
 }
 
 uint64_t MeasureScale(ClockKind kind) {
@@ -142,12 +146,16 @@ uint64_t MeasureScale(ClockKind kind) {
 
 // Measured once: the speed is constant.
 uint64_t ProcessScale(ClockKind kind) {
+  const auto scale = [kind] {
+    return std::make_unique<uint64_t>(
+        MeasureScale(kind == ClockKind::kTscByCore ? kind : ClockKind::kTsc));
+  };
   if (kind == ClockKind::kTscByCore) {
-    static const uint64_t by_core = MeasureScale(kind);
-    return by_core;
+    static constinit ProcessWide<uint64_t> by_core;
+    return by_core.Get(scale);
   }
-  static const uint64_t scale = MeasureScale(ClockKind::kTsc);
-  return scale;
+  static constinit ProcessWide<uint64_t> tsc;
+  return tsc.Get(scale);
 }
 
 // ---- Offsets ----------------------------------------------------------------

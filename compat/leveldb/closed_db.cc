@@ -76,8 +76,8 @@ constexpr size_t kKept = 1024;
 }  // namespace
 
 void LeaveClosedDb(void* memory) {
-  static std::mutex mutex;
-  static std::array<void*, kKept> kept;
+  static constinit std::mutex mutex;
+  static constinit std::array<void*, kKept> kept{};
   static size_t next = 0;
   new (memory) ClosedDb;
   const std::lock_guard<std::mutex> lock(mutex);

@@ -15,6 +15,7 @@
 
 #include "db/engine/db_impl.h"
 #include "db/parts/common_errors.h"
+#include "util/base/process_wide.h"
 
 namespace varve {
 
@@ -97,7 +98,7 @@ bool DBImpl::AbandonInheritedLocked() {
 
 void DBImpl::KeepAbandoned() VARVE_NO_THREAD_SAFETY_ANALYSIS {
   // Kept reachable for leak checkers.
-  static auto* const kept = new std::vector<Abandoned>;
+  static constinit ProcessWide<std::vector<Abandoned>> kept;
   Abandoned abandoned;
   abandoned.block_cache = options_.block_cache;
   abandoned.families.push_back(family_.Abandon());
@@ -106,7 +107,7 @@ void DBImpl::KeepAbandoned() VARVE_NO_THREAD_SAFETY_ANALYSIS {
     abandoned.others.push_back(family.release());
   }
   abandoned.versions = std::move(versions_);
-  kept->push_back(std::move(abandoned));
+  kept.Get().push_back(std::move(abandoned));
 }
 
 }  // namespace varve

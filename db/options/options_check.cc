@@ -12,6 +12,7 @@
 #include "monitoring/statistics.h"
 #include "table/cache/block_cache.h"
 #include "util/base/experiment.h"
+#include "util/base/process_wide.h"
 #include "util/bytes/compression.h"
 
 namespace varve {
@@ -71,7 +72,8 @@ void RaiseNumbers(Options* options) {
 }
 
 StallBounds WriterBounds(const Options& options) {
-  static const auto* const defaults = new Options;
+  static constinit ProcessWide<const Options> process_defaults;
+  const Options* const defaults = &process_defaults.Get();
   StallBounds bounds;
   int& slowdown = bounds.level0_slowdown;
   slowdown = options.level0_slowdown_writes_trigger;

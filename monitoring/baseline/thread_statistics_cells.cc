@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "util/base/process_wide.h"
 #include "util/threads/thread_exit.h"
 
 namespace varve {
@@ -11,8 +12,8 @@ namespace {
 
 // Which indexes have an owner. Guarded by ThreadStatisticsMutex().
 std::vector<bool>& TakenIndexes() {
-  static auto* const taken = new std::vector<bool>;  // Never destroyed.
-  return *taken;
+  static constinit ProcessWide<std::vector<bool>> taken;
+  return taken.Get();
 }
 
 uint64_t last_owner_number = 0;  // Guarded by ThreadStatisticsMutex().
@@ -27,8 +28,8 @@ void RetireSets(void* sets) {
 constinit thread_local ThreadStatisticsCells::ThreadSets thread_statistics_sets;
 
 Mutex& ThreadStatisticsMutex() {
-  static auto* const mutex = new Mutex;  // Never destroyed.
-  return *mutex;
+  static constinit ProcessWide<Mutex> mutex;
+  return mutex.Get();
 }
 
 ThreadStatisticsCells::ThreadStatisticsCells()

@@ -10,6 +10,7 @@
 #include <new>
 
 #include "util/base/mutex.h"
+#include "util/base/process_wide.h"
 
 namespace varve {
 
@@ -154,8 +155,8 @@ class SizeClass {
 
 // Never destroyed: blocks may be freed after everything else.
 std::array<SizeClass, kClasses>& Classes() {
-  static auto* const classes = new std::array<SizeClass, kClasses>;
-  return *classes;
+  static constinit ProcessWide<std::array<SizeClass, kClasses>> classes;
+  return classes.Get();
 }
 
 bool InChunk(size_t size, bool huge_pages) {

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <string>
 
+#include "util/base/process_wide.h"
 #include "varve/comparator.h"
 
 namespace varve {
@@ -91,15 +92,13 @@ class ReverseBytewiseComparatorImpl : public Comparator {
 
 const Comparator* BytewiseComparator() {
   // Never destroyed, so it outlives every static object.
-  static const BytewiseComparatorImpl* const kComparator =
-      new BytewiseComparatorImpl;
-  return kComparator;
+  static constinit ProcessWide<BytewiseComparatorImpl> comparator;
+  return &comparator.Get();
 }
 
 const Comparator* ReverseBytewiseComparator() {
-  static const ReverseBytewiseComparatorImpl* const kComparator =
-      new ReverseBytewiseComparatorImpl;
-  return kComparator;
+  static constinit ProcessWide<ReverseBytewiseComparatorImpl> comparator;
+  return &comparator.Get();
 }
 
 }  // namespace varve

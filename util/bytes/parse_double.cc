@@ -7,7 +7,24 @@
 #include <cmath>
 #include <string>
 
+#include "util/base/process_wide.h"
+
 namespace varve {
+
+namespace {
+
+struct PlainLocale {
+  PlainLocale() : locale(newlocale(LC_ALL_MASK, "C", nullptr)) {}
+  ~PlainLocale() {
+    if (locale != nullptr) freelocale(locale);
+  }
+  PlainLocale(const PlainLocale&) = delete;
+  PlainLocale& operator=(const PlainLocale&) = delete;
+
+  const locale_t locale;  // Null if there is no memory for it.
+};
+
+}  // namespace
 
 bool ParseDouble(std::string_view text, double* value) {
   constexpr std::string_view kCharacters = "0123456789.eE+-";
@@ -15,8 +32,8 @@ bool ParseDouble(std::string_view text, double* value) {
       text.find_first_not_of(kCharacters) != std::string_view::npos) {
     return false;
   }
-  // Null if there is no memory for it. Never freed.
-  static const locale_t plain = newlocale(LC_ALL_MASK, "C", nullptr);
+  static constinit ProcessWide<PlainLocale> process_plain;
+  const locale_t plain = process_plain.Get().locale;
   if (plain == nullptr) return false;
   const std::string terminated(text);
   char* end = nullptr;

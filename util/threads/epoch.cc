@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "util/base/mutex.h"
+#include "util/base/process_wide.h"
 #include "util/base/thread_annotations.h"
 
 namespace varve {
@@ -29,12 +30,13 @@ int Membarrier(int command) {
 
 // Returns true if the kernel has the barrier, and registers the process for it.
 bool HasMembarrier() {
-  static const bool has = [] {
+  static constinit ProcessWide<const bool> has;
+  return has.Get([] {
     const int commands = Membarrier(MEMBARRIER_CMD_QUERY);
-    return commands > 0 && (commands & MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0 &&
-           Membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0;
-  }();
-  return has;
+    return std::make_unique<const bool>(
+        commands > 0 && (commands & MEMBARRIER_CMD_PRIVATE_EXPEDITED) != 0 &&
+        Membarrier(MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED) == 0);
+  });
 }
 
 void BarrierOfAllThreads() {
@@ -225,8 +227,8 @@ size_t Limbo::Count() {
 
 // Never destroyed: threads may retire until process exit.
 Limbo& TheLimbo() {
-  static Limbo* const limbo = new Limbo;
-  return *limbo;
+  static constinit ProcessWide<Limbo> limbo;
+  return limbo.Get();
 }
 
 }  // namespace

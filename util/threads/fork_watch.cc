@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 
+#include "util/base/process_wide.h"
 #include "util/base/thread_annotations.h"
 
 namespace varve {
@@ -12,9 +13,8 @@ namespace varve {
 class ForkWatchList {
  public:
   static ForkWatchList& Get() {
-    // Never destroyed: a process may fork while it exits.
-    static ForkWatchList* const list = new ForkWatchList;
-    return *list;
+    static constinit ProcessWide<ForkWatchList> list;
+    return list.Get();
   }
 
   void Add(ForkWatch* watch) {
@@ -32,11 +32,6 @@ class ForkWatchList {
   }
 
  private:
-  ForkWatchList() {
-    // Without memory for it, children are not notified.
-    static_cast<void>(pthread_atfork(&Before, &InParent, &InChild));
-  }
-
   static void Before() VARVE_NO_THREAD_SAFETY_ANALYSIS { Get().mu_.Lock(); }
   static void InParent() VARVE_NO_THREAD_SAFETY_ANALYSIS { Get().mu_.Unlock(); }
   static void InChild() VARVE_NO_THREAD_SAFETY_ANALYSIS {
@@ -45,6 +40,12 @@ class ForkWatchList {
       watch->InForkedChild();
     }
     Get().mu_.Unlock();
+  }
+
+  // Once, when the library is loaded.
+  [[gnu::constructor]] static void RegisterHandlers() {
+    // Without memory for it, children are not notified.
+    static_cast<void>(pthread_atfork(&Before, &InParent, &InChild));
   }
 
   Mutex mu_;

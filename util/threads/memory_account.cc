@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "util/base/mutex.h"
+#include "util/base/process_wide.h"
 #include "util/base/thread_annotations.h"
 #include "util/threads/thread_exit.h"
 
@@ -34,8 +35,8 @@ struct Accounts {
 
 // Never destroyed: memory may be freed after everything else.
 Accounts& AllAccounts() {
-  static auto* const accounts = new Accounts;
-  return *accounts;
+  static constinit ProcessWide<Accounts> accounts;
+  return accounts.Get();
 }
 
 bool HasBalance(const MemoryAccount& account) {

@@ -12,6 +12,7 @@
 #include <new>
 #include <vector>
 
+#include "util/base/process_wide.h"
 #include "util/threads/stay_loaded.h"
 
 #if VARVE_HAVE_RSEQ
@@ -112,12 +113,13 @@ PerCpuPath BestPerCpuPath() {
 void PretendPossibleCpus(size_t count) { pretended_cpus = count; }
 
 size_t PossibleCpus() {
-  static const size_t count = [] {
-    if (pretended_cpus != 0) return pretended_cpus;
-    const size_t listed = ListedCpus("/sys/devices/system/cpu/possible");
-    return listed != 0 ? listed : CpusOfMask();
-  }();
-  return count;
+  static constinit ProcessWide<const size_t> count;
+  return count.Get([] {
+    size_t cpus = pretended_cpus;
+    if (cpus == 0) cpus = ListedCpus("/sys/devices/system/cpu/possible");
+    if (cpus == 0) cpus = CpusOfMask();
+    return std::make_unique<const size_t>(cpus);
+  });
 }
 
 std::span<const RseqSequence> TEST_RseqSequences() {

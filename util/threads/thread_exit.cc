@@ -5,6 +5,7 @@
 
 #include <cstdlib>
 
+#include "util/base/process_wide.h"
 #include "util/threads/stay_loaded.h"
 
 // The C++ runtime's own names: the function that registers the destructor of a
@@ -44,6 +45,11 @@ void RunPendingCalls(void* calls) {
 
 struct Key {
   Key() : created(pthread_key_create(&key, &RunPendingCalls) == 0) {}
+  ~Key() {
+    if (created) pthread_key_delete(key);
+  }
+  Key(const Key&) = delete;
+  Key& operator=(const Key&) = delete;
 
   pthread_key_t key = 0;
   const bool created;
@@ -57,7 +63,8 @@ void CallAtThreadExit(void (*function)(void*), void* argument) {
   if (pending->count == kMaxThreadExitCalls) abort();  // See REQUIRES.
   pending->calls[pending->count++] = {function, argument};
   if (pending->count > 1 || pending->running) return;
-  static const Key key;  // Never destroyed.
+  static constinit ProcessWide<const Key> process_key;
+  const Key& key = process_key.Get();
   if (key.created && pthread_setspecific(key.key, pending) == 0) return;
   (void)__cxa_thread_atexit(&RunPendingCalls, pending, &__dso_handle);
 }

@@ -1,6 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "util/threads/thread_record.h"
 
+#include "util/base/process_wide.h"
 #include "util/threads/epoch.h"
 #include "util/threads/fork_watch.h"
 #include "util/threads/thread_arena.h"
@@ -55,21 +56,21 @@ ThreadRecord* TakeRecord() {
 
 namespace {
 
-// A thread of the parent may have held it at the moment of the fork.
-class RegistryWatch final : private ForkWatch {
-  void InForkedChild() override { MakeFree(&ThreadRegistryMutex()); }
+struct RegistryMutex final : private ForkWatch {
+  // A thread of the parent may have held it at the moment of the fork.
+  void InForkedChild() override { MakeFree(&mu); }
+
+  Mutex mu;
 };
 
 }  // namespace
 
 Mutex& ThreadRegistryMutex() {
-  static Mutex* const mu = new Mutex;
-  return *mu;
+  static constinit ProcessWide<RegistryMutex> mutex;
+  return mutex.Get().mu;
 }
 
 ThreadRecord* RegisterThread() {
-  // Never destroyed, like the mutex.
-  [[maybe_unused]] static const auto* const watch = new RegistryWatch;
   ThreadRecord* record = TakeRecord();
   current_thread_record = record;
   // If the system gives up after some rounds of destructors, the record stays

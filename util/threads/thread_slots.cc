@@ -4,14 +4,16 @@
 #include <cstddef>
 #include <vector>
 
+#include "util/base/process_wide.h"
+
 namespace varve {
 
 namespace {
 
-// By id; null where the id is free. Never destroyed: threads may end later.
+// By id; null where the id is free.
 std::vector<SlotOwner*>& Owners() VARVE_REQUIRES(ThreadRegistryMutex()) {
-  static std::vector<SlotOwner*>* const owners = new std::vector<SlotOwner*>;
-  return *owners;
+  static constinit ProcessWide<std::vector<SlotOwner*>> owners;
+  return owners.Get();
 }
 
 // Calls function(owner, slot) for each slot that the thread has of a live

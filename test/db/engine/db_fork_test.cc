@@ -209,18 +209,19 @@ TEST_F(DbForkTest, ChildrenOfABusyParentEnd) {
       }
     });
   }
-  for (int i = 0; i < 60; ++i) {
-    ASSERT_EQ(RunForked([&] {
-                if (i % 3 == 0 && !db_->Put({}, "x", "y").IsBusy()) return 1;
-                if (i % 3 == 1 && !db_->Close().ok()) return 2;
-                db_.reset();
-                return 0;
-              }),
-              0)
-        << i;
+  int failed = 0;
+  for (int i = 0; i < 60 && failed == 0; ++i) {
+    failed = RunForked([&] {
+      if (i % 3 == 0 && !db_->Put({}, "x", "y").IsBusy()) return 1;
+      if (i % 3 == 1 && !db_->Close().ok()) return 2;
+      db_.reset();
+      return 0;
+    });
+    EXPECT_EQ(failed, 0) << "child " << i;
   }
   stop = true;
   for (std::thread& thread : threads) thread.join();
+  ASSERT_EQ(failed, 0);
   ASSERT_TRUE(Ok(db_->VerifyChecksum()));
   EXPECT_EQ(Get("x"), "NotFound");
   Reopen();
