@@ -81,7 +81,8 @@ def commands(text):
             words = part.split()
             for index, word in enumerate(words):
                 name = word.rsplit("/", 1)[-1]
-                if name in ("db_bench", "versus", "lab", "varve"):
+                if name in ("db_bench", "versus", "lab", "varve",
+                            "varve-node"):
                     behind = words[index + 1:]
                     if "#" in behind:
                         behind = behind[:behind.index("#")]
@@ -166,6 +167,10 @@ class Names:
         self.flags["peers"] = set(re.findall(
             r'flag\.\w+\([^"]*"(\w+)"',
             (ROOT / "tools/peers/go/bench/bench.go").read_text("utf-8")))
+        self.flags["varve-node"] = {
+            flag for path in ROOT.glob("examples/replicated/cmd/varve-node/*.go")
+            for flag in re.findall(r'flag\.\w+\([^"]*"([\w-]+)"',
+                                   path.read_text("utf-8"))} | {"help"}
         header = (ROOT / "include/varve/experimental.h").read_text("utf-8")
         self.ablations = set()
         for enum, body in re.findall(r"enum class (\w+Mode)[^{]*\{([^}]*)\}",
@@ -224,8 +229,11 @@ def check_flags_alone(text, names):
     known = set().union(*names.flags.values())
     wrong = []
     for span in spans(text):
-        for flag in re.findall(r"^--(\w+)", span):
-            if flag not in known and flag + '"' not in names.source:
+        for flag in re.findall(r"^--(\w[\w-]*)", span):
+            # Up to a dash, flags of other programs are looked for in sources.
+            name = flag.split("-")[0]
+            if (not {flag, name} & known and
+                    name + '"' not in names.source):
                 wrong.append(f"flag --{flag}")
     return wrong
 

@@ -9,12 +9,13 @@ import (
 	"io"
 	"math/rand"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"sort"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -25,65 +26,152 @@ type process struct {
 	id      int
 	address string // For other nodes.
 	client  string // For clients.
+	watch   string // For /metrics.
 	dir     string
-	first   string // --peers or --join.
+	first   string     // --peers or --join.
+	create  bool       // Whether the next start is the very first one of a cluster.
+	host    *host      // Of the network; nil on loopback.
+	disk    *disk      // nil for the file system of the tests.
+	mutex   sync.Mutex // Over what happens to it.
 	command *exec.Cmd
 	paused  bool
 }
 
+const testPassword = "river" // Of nodes that are not on loopback.
+
+const replicasWanted = 3 // Of each shard, the default of varve-node.
+
 type cluster struct {
-	t     *testing.T
+	t       *testing.T
+	dir     string
+	flags   []string // Of all nodes.
+	network *network // nil: all are on loopback.
+	disks   bool     // Whether each node has a disk of its own.
+	last    int      // The highest number of a node so far.
+
+	mutex sync.Mutex
 	nodes []*process
 }
 
-// freeAddresses are on loopback, and nobody's as yet. Not of the ports that the
-// system gives to those who connect, or one could be taken while its node is
-// down.
-func freeAddresses(t *testing.T, count int) []string {
+// list returns the nodes that there are.
+func (c *cluster) list() []*process {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	return append([]*process(nil), c.nodes...)
+}
+
+func (c *cluster) drop(p *process) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	for i, one := range c.nodes {
+		if one == p {
+			c.nodes = append(append([]*process(nil), c.nodes[:i]...), c.nodes[i+1:]...)
+			return
+		}
+	}
+}
+
+// freePorts are free on loopback, with the port after each. Not of those that
+// the system gives to programs that connect, or one could be taken while its
+// node is down.
+func freePorts(t *testing.T, count int) []int {
 	t.Helper()
-	var addresses []string
-	for len(addresses) < count {
-		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", 10000+rand.Intn(20000)))
+	var ports []int
+	for len(ports) < count {
+		port := 25000 + 2*rand.Intn(2499)
+		first, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
 		if err != nil {
 			continue
 		}
-		defer listener.Close()
-		addresses = append(addresses, listener.Addr().String())
+		defer first.Close()
+		second, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+1))
+		if err != nil {
+			continue
+		}
+		defer second.Close()
+		ports = append(ports, port)
 	}
-	return addresses
+	return ports
 }
 
-func newCluster(t *testing.T) *cluster {
-	addresses := freeAddresses(t, 6)
-	c := &cluster{t: t}
-	var peers []string
-	dir := t.TempDir()
+// newCluster starts nodes with the numbers from 1 on.
+func newCluster(t *testing.T, count int, flags ...string) *cluster {
+	c := &cluster{t: t, dir: t.TempDir(), flags: append(flags, strings.Fields(*nodeFlags)...)}
+	c.prepare()
+	c.startFirst(count)
+	return c
+}
+
+var clusters int // That were kept.
+
+func (c *cluster) prepare() {
 	if *keep != "" {
-		dir = *keep
+		clusters++
+		c.dir = filepath.Join(*keep, fmt.Sprint(clusters))
 	}
-	for i := 0; i < 3; i++ {
-		peers = append(peers, fmt.Sprintf("%d=%s", i+1, addresses[i]))
-		c.nodes = append(c.nodes, &process{
-			id: i + 1, address: addresses[i], client: addresses[3+i],
-			dir: filepath.Join(dir, fmt.Sprintf("node%d", i+1)),
-		})
-	}
-	t.Cleanup(func() {
-		for _, p := range c.nodes {
+	c.t.Cleanup(func() {
+		for _, p := range c.list() {
 			p.kill()
+			if p.disk != nil {
+				p.disk.remove()
+			}
 		}
-		if t.Failed() {
+		if c.t.Failed() {
 			c.showLogs()
 		}
 	})
+}
+
+func (c *cluster) startFirst(count int) {
+	var peers []string
+	for i := 0; i < count; i++ {
+		p := c.add()
+		peers = append(peers, fmt.Sprintf("%d=%s", p.id, p.address))
+	}
 	for _, p := range c.nodes {
-		p.first = "--peers=" + strings.Join(peers, ",")
+		p.first, p.create = "--peers="+strings.Join(peers, ","), true
 		c.start(p)
 	}
 	for _, p := range c.nodes {
 		c.await(p)
 	}
-	return c
+}
+
+// add makes a place for one more node.
+func (c *cluster) add() *process {
+	c.last++
+	p := &process{id: c.last, dir: filepath.Join(c.dir, fmt.Sprintf("node%d", c.last))}
+	if c.network != nil {
+		var err error
+		if p.host, err = c.network.host(p.id); err != nil {
+			c.t.Fatal(err)
+		}
+		p.address, p.client, p.watch = address(p.id)+":7000", address(p.id)+":6379", address(p.id)+":9000"
+	} else {
+		ports := freePorts(c.t, 2)
+		p.address = fmt.Sprintf("127.0.0.1:%d", ports[0])
+		p.client = fmt.Sprintf("127.0.0.1:%d", ports[1])
+		p.watch = fmt.Sprintf("127.0.0.1:%d", ports[1]+1)
+	}
+	if c.disks {
+		var err error
+		if p.disk, err = newDisk(p.dir); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.nodes = append(c.nodes, p)
+	return p
+}
+
+// join starts one more node.
+func (c *cluster) join() *process {
+	p := c.add()
+	p.first = "--join=" + c.nodes[0].address
+	c.start(p)
+	c.await(p)
+	return p
 }
 
 func (c *cluster) start(p *process) {
@@ -96,12 +184,20 @@ func (c *cluster) start(p *process) {
 		c.t.Fatal(err)
 	}
 	defer log.Close()
-	p.command = exec.Command(*nodeProgram, fmt.Sprintf("--id=%d", p.id),
-		"--address="+p.address, "--redis="+p.client, "--dir="+p.dir, p.first,
-		fmt.Sprintf("--shards=%d", *shards), "--snapshot-entries=500", "--round-ms=20")
+	words := append([]string{fmt.Sprintf("--id=%d", p.id),
+		"--address=" + p.address, "--redis=" + p.client, "--watch=" + p.watch, "--dir=" + p.dir, p.first,
+		fmt.Sprintf("--shards=%d", *shards), "--snapshot-entries=500", "--round-ms=50"}, c.flags...)
+	if p.create {
+		words, p.create = append(words, "--create"), false
+	}
+	p.command = exec.Command(*nodeProgram, words...)
 	p.command.Stdout, p.command.Stderr = log, log
 	p.command.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := p.command.Start(); err != nil {
+	begin := p.command.Start
+	if p.host != nil {
+		begin = func() error { return p.host.do(p.command.Start) }
+	}
+	if err := begin(); err != nil {
 		c.t.Fatal(err)
 	}
 }
@@ -114,8 +210,97 @@ func (c *cluster) await(p *process) {
 		if err == nil {
 			return
 		}
+		if p.exited() {
+			c.t.Fatalf("node %d has ended by itself", p.id)
+		}
 		if time.Now().After(end) {
 			c.t.Fatalf("node %d does not answer: %v %v", p.id, answer, err)
+		}
+	}
+}
+
+// page reads a page of a node's watch port.
+func (c *cluster) page(p *process, path string) (status int, text string, err error) {
+	answer, err := http.Get("http://" + p.watch + path)
+	if err != nil {
+		return 0, "", err
+	}
+	defer answer.Body.Close()
+	body, err := io.ReadAll(answer.Body)
+	return answer.StatusCode, string(body), err
+}
+
+// ready waits until a node says that it is.
+func (c *cluster) ready(p *process) {
+	c.t.Helper()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		status, text, err := c.page(p, "/readyz")
+		if status == http.StatusOK {
+			return
+		}
+		if time.Now().After(end) {
+			c.t.Fatalf("node %d is not ready: %s %v", p.id, text, err)
+		}
+	}
+}
+
+// fill writes keys with values of a size.
+func (c *cluster) fill(p *process, name string, keys, size int) {
+	c.t.Helper()
+	connection, err := dial(p.client, 20*time.Second)
+	if err != nil {
+		c.t.Fatal(err)
+	}
+	defer connection.conn.Close()
+	value := strings.Repeat("v", size)
+	for at := 0; at < keys; {
+		words := []string{"MSET"}
+		for ; at < keys && len(words) < 200; at++ {
+			words = append(words, fmt.Sprintf("%s-%d", name, at), fmt.Sprintf("%d%s", at, value))
+		}
+		if err := connection.insist(words...); err != nil {
+			c.t.Fatal(err)
+		}
+	}
+}
+
+// admin does a command for operators until it is done.
+func (c *cluster) admin(p *process, words ...string) []string {
+	c.t.Helper()
+	limit := time.Minute + time.Duration(*backupMegabytes)*200*time.Millisecond
+	for end := time.Now().Add(limit); ; time.Sleep(200 * time.Millisecond) {
+		answer, err := ask(p.client, limit, words...)
+		if err == nil {
+			var lines []string
+			for _, line := range answer.([]interface{}) {
+				lines = append(lines, line.(string))
+			}
+			return lines
+		}
+		if time.Now().After(end) {
+			c.t.Fatalf("%v: %v", words, err)
+		}
+	}
+}
+
+// settle waits until all replicas are where they belong.
+func (c *cluster) settle() {
+	c.t.Helper()
+	var lines []string
+	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
+		done := true
+		for _, p := range c.nodes {
+			if p.command == nil {
+				continue
+			}
+			lines = c.admin(p, "NODE.STATUS")
+			done = done && strings.HasSuffix(lines[len(lines)-1], "settled=true")
+		}
+		if done {
+			return
+		}
+		if time.Now().After(end) {
+			c.t.Fatalf("replicas are not where they belong:\n%s", strings.Join(lines, "\n"))
 		}
 	}
 }
@@ -123,6 +308,15 @@ func (c *cluster) await(p *process) {
 func (p *process) kill() {
 	if p.command != nil {
 		p.command.Process.Kill()
+		p.command.Wait()
+		p.command, p.paused = nil, false
+	}
+}
+
+// terminate ends it in good order.
+func (p *process) terminate() {
+	if p.command != nil {
+		p.command.Process.Signal(syscall.SIGTERM)
 		p.command.Wait()
 		p.command, p.paused = nil, false
 	}
@@ -148,7 +342,7 @@ func (p *process) exited() bool {
 }
 
 func (c *cluster) showLogs() {
-	for _, p := range c.nodes {
+	for _, p := range c.list() {
 		log, _ := os.ReadFile(p.dir + ".log")
 		if len(log) > 4000 {
 			log = log[len(log)-4000:]
@@ -157,23 +351,44 @@ func (c *cluster) showLogs() {
 	}
 }
 
-// expectEqual waits until all nodes have applied the same, then compares.
+// expectEqual waits until all replicas of each shard have applied the same,
+// then compares. Each running node is asked for the replicas that it has.
 func (c *cluster) expectEqual() {
 	c.t.Helper()
-	var digests []string
+	var lines []string
 	for end := time.Now().Add(2 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
-		digests = digests[:0]
+		lines = lines[:0]
+		states := map[string]map[string]int{} // By shard.
 		for _, p := range c.nodes {
+			if p.command == nil {
+				continue
+			}
 			answer, err := ask(p.client, 30*time.Second, "NODE.DIGEST")
-			digests = append(digests, fmt.Sprint(answer, err))
+			if err != nil {
+				lines = append(lines, fmt.Sprintf("node %d: %v", p.id, err))
+				continue
+			}
+			for _, line := range answer.([]interface{}) {
+				shard, state, _ := strings.Cut(line.(string), " ")
+				if states[shard] == nil {
+					states[shard] = map[string]int{}
+				}
+				states[shard][state]++
+				lines = append(lines, fmt.Sprintf("node %d: %s", p.id, line))
+			}
 		}
-		if digests[0] == digests[1] && digests[1] == digests[2] &&
-			strings.Contains(digests[0], "shard=") {
-			c.t.Logf("all nodes hold the same: %s", digests[0])
+		same := len(states) == *shards
+		for _, of := range states {
+			for _, replicas := range of {
+				same = same && len(of) == 1 && replicas == replicasWanted
+			}
+		}
+		if same {
+			c.t.Logf("all replicas hold the same: %v", states)
 			return
 		}
 		if time.Now().After(end) {
-			c.t.Fatalf("contents differ:\n%s", strings.Join(digests, "\n"))
+			c.t.Fatalf("contents differ:\n%s", strings.Join(lines, "\n"))
 		}
 	}
 }
@@ -184,9 +399,7 @@ func (c *cluster) expectEqual() {
 func (c *cluster) checkFiles() {
 	c.t.Helper()
 	for _, p := range c.nodes {
-		p.command.Process.Signal(syscall.SIGTERM)
-		p.command.Wait()
-		p.command = nil
+		p.terminate()
 	}
 	tool, err := exec.LookPath("varve")
 	if err != nil {
@@ -194,7 +407,12 @@ func (c *cluster) checkFiles() {
 		return
 	}
 	above := filepath.Dir(c.nodes[0].dir)
-	manifests, _ := filepath.Glob(filepath.Join(above, "node*", "data", "*", "CURRENT"))
+	var manifests []string
+	for _, p := range c.nodes {
+		found, _ := filepath.Glob(filepath.Join(p.dir, "data", "*", "CURRENT"))
+		manifests = append(manifests, found...)
+	}
+	bytes := 0
 	if len(manifests) == 0 {
 		c.t.Log("no databases of Varve found: files not checked")
 		return
@@ -205,33 +423,35 @@ func (c *cluster) checkFiles() {
 			c.t.Errorf("varve %s: %v\n%s", strings.Join(arguments, " "), err, out)
 		}
 	}
-	dumps := map[string][]string{} // By node.
-	for _, path := range manifests {
-		dir := filepath.Dir(path)
-		run("check", "--db="+dir)
+	dumps := map[string]int{} // Of shards, by contents.
+	// export returns what a database holds in a range.
+	export := func(dir, from, to string) string {
 		file := filepath.Join(above, "dump")
-		run("export-to", "--db="+dir, "--from=k", "--to=l", file) // What is of users.
+		defer os.Remove(file)
+		run("export-to", "--db="+dir, "--from="+from, "--to="+to, file)
 		dump, err := os.ReadFile(file)
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		os.Remove(file)
-		of := filepath.Dir(filepath.Dir(dir))
-		dumps[of] = append(dumps[of], string(dump)) // The last line is a checksum.
+		return string(dump)
 	}
-	var first string
-	for of, parts := range dumps {
-		sort.Strings(parts) // A catalog has names of its own for directories.
-		all := strings.Join(parts, "")
-		if first == "" {
-			first = all
+	for _, path := range manifests {
+		dir := filepath.Dir(path)
+		run("check", "--db="+dir)
+		if filepath.Base(dir) == "db-names" {
+			continue // The node's own.
 		}
-		if all != first {
-			c.t.Errorf("the files of %s differ from another node's", of)
+		dump := export(dir, "e", "l")
+		dumps[dump]++ // The last line is a checksum.
+		bytes += len(dump)
+	}
+	for dump, count := range dumps {
+		if count%replicasWanted != 0 {
+			c.t.Errorf("%d replicas have the same %d bytes, not a multiple of %d", count, len(dump), replicasWanted)
 		}
 	}
-	c.t.Logf("varve check: no damage in %d databases; varve export-to: %d bytes, the same of %d nodes",
-		len(manifests), len(first), len(dumps))
+	c.t.Logf("varve check: no damage in %d databases; varve export-to: %d bytes, the same of all replicas",
+		len(manifests), bytes)
 }
 
 // client speaks RESP.
@@ -251,7 +471,14 @@ func dial(address string, timeout time.Duration) (*client, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &client{conn, bufio.NewReader(conn), timeout}, nil
+	c := &client{conn, bufio.NewReader(conn), timeout}
+	if !strings.HasPrefix(address, "127.") {
+		if _, err := c.do("AUTH", testPassword); err != nil {
+			conn.Close()
+			return nil, err
+		}
+	}
+	return c, nil
 }
 
 // do sends a command; an answer is nil, string, int64 or []interface{}.

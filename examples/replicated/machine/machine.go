@@ -2,10 +2,10 @@
 
 // Package machine is the replicated state: a shard's database under dragonboat.
 //
-// A proposal is a run of updates (storage.AppendPut, AppendDelete) of keys that
-// begin with Prefix. Update makes one batch of all proposals it is given and
-// the index of the last of them, so that the database always says how far in
-// the log its contents go: what is there after a crash is a prefix.
+// Update makes one batch of all proposals it is given and the index of the last
+// of them, so that the database always says how far in the log its contents
+// go: what is there after a crash is a prefix. See format.go for proposals and
+// for entries of the database.
 package machine
 
 import (
@@ -14,41 +14,52 @@ import (
 	"fmt"
 	"hash/crc64"
 	"sync"
+	"sync/atomic"
 
 	sm "github.com/lni/dragonboat/v3/statemachine"
 
 	"varve.example/replicated/storage"
 )
 
-// Prefix is what keys of users begin with, and prefixEnd is behind them all.
-const (
-	Prefix    = "k"
-	prefixEnd = "l"
-	indexKey  = "a" // Of the applied index; before all others.
-)
-
 const streamBytes = 1 << 20 // Of entries at a time.
 
-// Get is a query for the values of keys at one moment: [][]byte, nil for those
-// that are not there. Keys are with Prefix.
-type Get struct{ Keys [][]byte }
+// Get is a query for the stored values of stored keys at one moment: [][]byte,
+// nil for those that are not there. If they have more than Limit bytes, the
+// error is storage.ErrTooLarge. No limit is 0.
+type Get struct {
+	Keys  [][]byte
+	Limit int
+}
 
-// Scan is a query for at most Count keys behind After: Keys.
+// Scan is a query for keys of the buckets from Bucket on: Keys. It ends after a
+// bucket with which it has looked at Count keys or at scanBytes. If the keys of
+// a bucket are too many for an answer, the error is storage.ErrTooLarge.
 type Scan struct {
-	After []byte // nil: from the first one.
-	Count int
+	Bucket uint32
+	Count  int
+	Now    int64
+	Only   bool // Only the number of the keys is wanted.
 }
 
-// Keys are without Prefix; More says whether there are others behind.
+// Keys are users' keys of those that were looked at. More says whether there
+// are buckets from Next on.
 type Keys struct {
-	Keys [][]byte
-	More bool
+	Keys   [][]byte
+	Count  int // Of the keys that are not in Keys, as only their number is wanted.
+	Looked int
+	Next   uint32
+	More   bool
 }
 
-// Digest is a query for what the contents are: Summary. It reads all of them.
-type Digest struct{}
+// Due is a query for whether a key may have expired: bool.
+type Due struct{ Now int64 }
 
-// Summary is equal on replicas that have applied the same.
+// Digest is a query for what the contents are: Summary. It reads all of them,
+// and fails if Stop is closed meanwhile.
+type Digest struct{ Stop <-chan struct{} }
+
+// Summary is equal on replicas that have applied the same. Entries are users'
+// keys, also those that have expired and are not removed yet.
 type Summary struct {
 	Applied, Entries, Sum uint64
 }
@@ -59,7 +70,9 @@ var errClosed = errors.New("machine: closed")
 type Machine struct {
 	node  *storage.Node
 	shard uint64
-	batch storage.Batch
+	apply applier
+
+	applied atomic.Uint64 // The index of the last entry.
 
 	mutex sync.RWMutex // db is replaced and closed under it, and used below it.
 	db    storage.Database
@@ -84,11 +97,15 @@ func (m *Machine) Open(<-chan struct{}) (uint64, error) {
 		return 0, err
 	}
 	m.db = db
+	m.applied.Store(index)
 	return index, nil
 }
 
+// Applied is the index of the last entry that was applied.
+func (m *Machine) Applied() uint64 { return m.applied.Load() }
+
 func applied(db storage.Database) (uint64, error) {
-	values, err := db.Get([][]byte{[]byte(indexKey)}, nil)
+	values, err := db.Get([][]byte{[]byte(indexKey)}, nil, 0)
 	if err != nil || values[0] == nil {
 		return 0, err
 	}
@@ -98,70 +115,17 @@ func applied(db storage.Database) (uint64, error) {
 	return binary.LittleEndian.Uint64(values[0]), nil
 }
 
-// Update applies proposals. Result.Value is their number of updates, 0 for a
-// proposal that is none; Result.Data has a byte for each of its deletes, 1 if
-// the key was there.
-func (m *Machine) Update(entries []sm.Entry) ([]sm.Entry, error) {
-	m.batch.Reset()
-	deletes := false
-	for i := range entries {
-		count, err := storage.EachUpdate(entries[i].Cmd, func(kind byte, _ []byte) {
-			deletes = deletes || kind == storage.KindDelete
-		})
-		if err != nil {
-			continue // Every replica passes over it.
-		}
-		m.batch.Add(entries[i].Cmd, count)
-		entries[i].Result.Value = uint64(count)
-	}
-	if deletes {
-		if err := m.answerDeletes(entries); err != nil {
-			return nil, err
-		}
-	}
-	last := entries[len(entries)-1].Index
-	m.batch.Put(indexKey, binary.LittleEndian.AppendUint64(nil, last))
-	return entries, m.db.Write(m.batch.Bytes())
-}
-
-// answerDeletes says which keys were there, of which earlier updates of the
-// same call may have decided.
-func (m *Machine) answerDeletes(entries []sm.Entry) error {
-	var failure error
-	decided := map[string]bool{}
-	for i := range entries {
-		result := &entries[i].Result
-		if result.Value == 0 {
-			continue
-		}
-		storage.EachUpdate(entries[i].Cmd, func(kind byte, key []byte) {
-			if kind == storage.KindDelete {
-				there, known := decided[string(key)]
-				if !known {
-					values, err := m.db.Get([][]byte{key}, nil)
-					if err != nil {
-						failure = err
-						return
-					}
-					there = values[0] != nil
-				}
-				answer := byte(0)
-				if there {
-					answer = 1
-				}
-				result.Data = append(result.Data, answer)
-			}
-			decided[string(key)] = kind == storage.KindPut
-		})
-	}
-	return failure
-}
-
 // Sync makes safe what was applied.
 func (m *Machine) Sync() error { return m.db.Sync() }
 
 // Lookup answers the queries above, at the same time as all else.
 func (m *Machine) Lookup(query interface{}) (interface{}, error) {
+	switch q := query.(type) { // These read all. No snapshot waits for them.
+	case Digest:
+		return m.digest(q)
+	case Stream:
+		return m.stream(q)
+	}
 	m.mutex.RLock()
 	defer m.mutex.RUnlock()
 	if m.db == nil {
@@ -169,38 +133,87 @@ func (m *Machine) Lookup(query interface{}) (interface{}, error) {
 	}
 	switch q := query.(type) {
 	case Get:
-		values, err := m.db.Get(q.Keys, make([][]byte, 0, len(q.Keys)))
-		return values, err
+		return m.db.Get(q.Keys, make([][]byte, 0, len(q.Keys)), q.Limit)
 	case Scan:
 		return m.scan(q)
-	case Digest:
-		return m.digest()
+	case Due:
+		return m.due(q)
 	}
 	return nil, fmt.Errorf("machine: no such query: %T", query)
 }
 
-func (m *Machine) scan(q Scan) (Keys, error) {
-	from := []byte(Prefix)
-	if q.After != nil {
-		// A key and a zero byte is the next one there can be.
-		from = append(append(from, q.After...), 0)
+// moment is what the database is now. It lives on when the database is replaced
+// or closed.
+func (m *Machine) moment() (storage.Snapshot, error) {
+	m.mutex.RLock()
+	defer m.mutex.RUnlock()
+	if m.db == nil {
+		return nil, errClosed
 	}
+	return m.db.Snapshot()
+}
+
+const (
+	scanBytes    = 8 << 20
+	maxScanBytes = 64 << 20 // Of the keys of one answer.
+	scanPerKey   = 40       // Of memory besides the key's own bytes.
+)
+
+func (m *Machine) scan(q Scan) (Keys, error) {
 	var found Keys
-	_, err := m.eachEntry(from, func(key, _ []byte) bool {
-		if len(found.Keys) == q.Count {
-			found.More = true
+	bytes, keyBytes, bucket := 0, 0, q.Bucket
+	from := binary.BigEndian.AppendUint32([]byte(Prefix), q.Bucket)
+	_, err := eachEntry(m.db, from, []byte(prefixEnd), func(key, value []byte) bool {
+		next := binary.BigEndian.Uint32(key[len(Prefix):])
+		if (found.Looked >= q.Count || bytes >= scanBytes) && next != bucket {
+			found.Next, found.More = next, true
 			return false
 		}
-		found.Keys = append(found.Keys, append([]byte(nil), key[len(Prefix):]...))
-		return true
+		bucket = next
+		found.Looked++
+		bytes += len(key) + len(value)
+		if _, _, exists := Value(value, q.Now); exists && q.Only {
+			found.Count++
+		} else if exists {
+			found.Keys = append(found.Keys, append([]byte(nil), key[keyHeader:]...))
+			keyBytes += len(key) + scanPerKey
+		}
+		return keyBytes <= maxScanBytes
 	})
+	if keyBytes > maxScanBytes {
+		return Keys{}, storage.ErrTooLarge
+	}
 	return found, err
 }
 
-func (m *Machine) digest() (Summary, error) {
+func (m *Machine) due(q Due) (bool, error) {
+	due := false
+	_, err := eachEntry(m.db, []byte(expiryPrefix), expiryEnd(q.Now), func(_, _ []byte) bool {
+		due = true
+		return false
+	})
+	return due, err
+}
+
+// expiryEnd comes after all times up to now.
+func expiryEnd(now int64) []byte {
+	return binary.BigEndian.AppendUint64([]byte(expiryPrefix), uint64(now)+1)
+}
+
+func (m *Machine) digest(q Digest) (Summary, error) {
 	table := crc64.MakeTable(crc64.ECMA)
 	var summary Summary
-	_, err := m.eachEntry(nil, func(key, value []byte) bool {
+	snapshot, err := m.moment()
+	if err != nil {
+		return summary, err
+	}
+	defer snapshot.Close()
+	all, err := eachEntryOf(snapshot, nil, []byte(prefixEnd), func(key, value []byte) bool {
+		select {
+		case <-q.Stop:
+			return false
+		default:
+		}
 		if string(key) == indexKey {
 			summary.Applied = binary.LittleEndian.Uint64(value)
 			return true
@@ -209,20 +222,29 @@ func (m *Machine) digest() (Summary, error) {
 		summary.Sum = crc64.Update(summary.Sum, table, sizes)
 		summary.Sum = crc64.Update(summary.Sum, table, key)
 		summary.Sum = crc64.Update(summary.Sum, table, value)
-		summary.Entries++
+		if key[0] == Prefix[0] {
+			summary.Entries++
+		}
 		return true
 	})
+	if err == nil && !all {
+		err = sm.ErrSnapshotStopped
+	}
 	return summary, err
 }
 
-// eachEntry calls visit for the entries from there on, until it says no.
-func (m *Machine) eachEntry(from []byte, visit func(key, value []byte) bool) (bool, error) {
-	snapshot, err := m.db.Snapshot()
+// eachEntry calls visit for the entries of a range until it returns false.
+func eachEntry(db storage.Database, from, to []byte, visit func(key, value []byte) bool) (bool, error) {
+	snapshot, err := db.Snapshot()
 	if err != nil {
 		return false, err
 	}
 	defer snapshot.Close()
-	entries, err := snapshot.Entries(from, []byte(prefixEnd))
+	return eachEntryOf(snapshot, from, to, visit)
+}
+
+func eachEntryOf(snapshot storage.Snapshot, from, to []byte, visit func(key, value []byte) bool) (bool, error) {
+	entries, err := snapshot.Entries(from, to)
 	if err != nil {
 		return false, err
 	}
@@ -256,7 +278,8 @@ func fill(entries storage.Iterator, buffer []byte) (chunk, next []byte, err erro
 	return buffer[:size], buffer, err
 }
 
-// Close closes the database; later lookups are refused.
+// Close closes the database; later lookups are refused. What reads all of it may
+// still go on: until that ends, the database cannot be removed.
 func (m *Machine) Close() error {
 	m.mutex.Lock()
 	defer m.mutex.Unlock()

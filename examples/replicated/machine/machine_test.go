@@ -63,11 +63,24 @@ func (f *fixture) reopen() *fixture {
 	return open(f.t, f.dir)
 }
 
-func put(key, value string) []byte {
-	return storage.AppendPut(nil, Prefix, []byte(key), []byte(value))
+// The proposer's time in most tests, in milliseconds.
+const noon = 1000000
+
+func proposal(operations ...[]byte) []byte {
+	all := NewProposal(nil, noon)
+	for _, operation := range operations {
+		all = append(all, operation...)
+	}
+	return all
 }
 
-func remove(key string) []byte { return storage.AppendDelete(nil, Prefix, []byte(key)) }
+func putOf(key, value string) []byte { return AppendPut(nil, []byte(key), []byte(value), 0) }
+
+func removeOf(key string) []byte { return AppendDelete(nil, []byte(key)) }
+
+func put(key, value string) []byte { return proposal(putOf(key, value)) }
+
+func remove(key string) []byte { return proposal(removeOf(key)) }
 
 func (f *fixture) update(first uint64, commands ...[]byte) []sm.Entry {
 	f.t.Helper()
@@ -84,16 +97,16 @@ func (f *fixture) get(keys ...string) []string {
 	f.t.Helper()
 	var query Get
 	for _, key := range keys {
-		query.Keys = append(query.Keys, []byte(Prefix+key))
+		query.Keys = append(query.Keys, StoredKey([]byte(key)))
 	}
 	answer, err := f.machine.Lookup(query)
 	f.must(err)
 	var values []string
-	for _, value := range answer.([][]byte) {
-		if value == nil {
-			values = append(values, "(none)")
-		} else {
+	for _, stored := range answer.([][]byte) {
+		if value, _, exists := Value(stored, noon); exists {
 			values = append(values, string(value))
+		} else {
+			values = append(values, "(none)")
 		}
 	}
 	return values
@@ -130,10 +143,10 @@ func TestDeletesSayWhatWasThereInOrder(t *testing.T) {
 	f := open(t, t.TempDir())
 	f.update(1, put("a", "1"))
 	entries := f.update(2, remove("a"), remove("a"),
-		append(append(put("b", "1"), remove("b")...), remove("c")...), put("a", "3"))
-	f.expect("a", entries[0].Result.Data, []byte{1})
-	f.expect("a again", entries[1].Result.Data, []byte{0})
-	f.expect("b, c", entries[2].Result.Data, []byte{1, 0})
+		proposal(putOf("b", "1"), removeOf("b"), removeOf("c")), put("a", "3"))
+	f.expect("a", showReplies(t, entries[0]), "1")
+	f.expect("a again", showReplies(t, entries[1]), "0")
+	f.expect("b, c", showReplies(t, entries[2]), "1 0")
 	f.expect("values", f.get("a", "b"), []string{"3", "(none)"})
 	f.close()
 }
@@ -157,22 +170,22 @@ func TestScansFromKeyToKey(t *testing.T) {
 	for i := 0; i < 25; i++ {
 		f.update(uint64(i+1), put(fmt.Sprintf("%02d", i), strings.Repeat("x", i*3000)))
 	}
-	var found []string
-	scan := Scan{Count: 10}
+	found := map[string]bool{}
+	scan := Scan{Count: 10, Now: noon}
 	for calls := 1; ; calls++ {
 		answer, err := f.machine.Lookup(scan)
 		f.must(err)
-		for _, key := range answer.(Keys).Keys {
-			scan.After = key
-			found = append(found, string(key))
+		keys := answer.(Keys)
+		for _, key := range keys.Keys {
+			f.expect("seen before", found[string(key)], false)
+			found[string(key)] = true
 		}
-		if !answer.(Keys).More {
+		if scan.Bucket = keys.Next; !keys.More {
 			f.expect("calls", calls, 3)
 			break
 		}
 	}
 	f.expect("keys", len(found), 25)
-	f.expect("last", found[24], "24")
 	f.close()
 }
 
@@ -283,7 +296,7 @@ func TestLookupsGoOnWhileContentsAreReplaced(t *testing.T) {
 					return
 				default:
 				}
-				answer, err := to.machine.Lookup(Get{[][]byte{[]byte(Prefix + "both")}})
+				answer, err := to.machine.Lookup(Get{[][]byte{StoredKey([]byte("both"))}, 0})
 				if err != nil && err != errClosed {
 					t.Error(err)
 				} else if err == nil && answer.([][]byte)[0] == nil {
@@ -300,6 +313,75 @@ func TestLookupsGoOnWhileContentsAreReplaced(t *testing.T) {
 	group.Wait()
 	to.must(to.node.Close())
 	from.close()
+}
+
+// gated is a writer that waits at its first bytes.
+type gated struct {
+	bytes.Buffer
+	begun, pass chan struct{}
+	once        sync.Once
+}
+
+func newGated() *gated { return &gated{begun: make(chan struct{}), pass: make(chan struct{})} }
+
+func (g *gated) Write(text []byte) (int, error) {
+	g.once.Do(func() { close(g.begun) })
+	<-g.pass
+	return g.Buffer.Write(text)
+}
+
+func TestNothingWaitsForAStream(t *testing.T) {
+	from, to := open(t, t.TempDir()), open(t, t.TempDir())
+	from.update(1, put("key", "new"))
+	snapshot := from.stream(func() {})
+	fill20000(to)
+	want := to.contents()
+	out := newGated()
+	type result struct {
+		answer interface{}
+		err    error
+	}
+	ended := make(chan result)
+	go func() {
+		answer, err := to.machine.Lookup(Stream{To: out})
+		ended <- result{answer, err}
+	}()
+	<-out.begun
+	to.must(to.machine.RecoverFromSnapshot(bytes.NewReader(snapshot), nil))
+	to.expect("value", to.get("key"), []string{"new"})
+	to.must(to.machine.RecoverFromSnapshot(bytes.NewReader(snapshot), nil))
+	to.must(to.machine.Close())
+	// Its database lives as long as the stream, and is removed when it is asked
+	// for again.
+	if err := to.node.Forget(1); err == nil && strings.HasPrefix(to.node.Describe(), "varve") {
+		t.Fatal("what is read was removed")
+	}
+	close(out.pass)
+	stream := <-ended
+	to.must(stream.err)
+	to.expect("contents", stream.answer, want)
+	read, err := ReadStream(&out.Buffer, func([]byte, []byte) error { return nil })
+	to.must(err)
+	to.expect("stream", read, want)
+	to.must(to.node.Forget(1))
+	_, err = to.machine.Lookup(Stream{To: &bytes.Buffer{}})
+	to.expect("stream of a closed machine", err, errClosed)
+	_, err = to.machine.Lookup(Digest{})
+	to.expect("digest of a closed machine", err, errClosed)
+	to.must(to.node.Close())
+	from.close()
+}
+
+func TestStopsQueriesWhenAsked(t *testing.T) {
+	f := open(t, t.TempDir())
+	fill20000(f)
+	stop := make(chan struct{})
+	close(stop)
+	for _, query := range []interface{}{Stream{&bytes.Buffer{}, stop}, Digest{stop}} {
+		_, err := f.machine.Lookup(query)
+		f.expect("error", err, sm.ErrSnapshotStopped)
+	}
+	f.close()
 }
 
 const killedDir = "VARVE_TEST_KILLED_DIR"
@@ -368,7 +450,7 @@ func BenchmarkUpdate(b *testing.B) {
 					var key [16]byte
 					binary.BigEndian.PutUint64(key[:], uint64(at+i)*0x9e3779b97f4a7c15)
 					entries[i].Index = uint64(at + i + 1)
-					entries[i].Cmd = storage.AppendPut(nil, Prefix, key[:], make([]byte, 100))
+					entries[i].Cmd = AppendPut(NewProposal(nil, noon), key[:], make([]byte, 100), 0)
 				}
 				if _, err := f.machine.Update(entries); err != nil {
 					b.Fatal(err)

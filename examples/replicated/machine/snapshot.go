@@ -41,6 +41,11 @@ func (m *Machine) PrepareSnapshot() (interface{}, error) { return m.db.Snapshot(
 func (m *Machine) SaveSnapshot(moment interface{}, to io.Writer, stop <-chan struct{}) error {
 	snapshot := moment.(storage.Snapshot)
 	defer snapshot.Close()
+	return saveChunks(snapshot, to, stop, func([]byte) error { return nil })
+}
+
+// saveChunks writes a stream, and has each chunk visited.
+func saveChunks(snapshot storage.Snapshot, to io.Writer, stop <-chan struct{}, visit func([]byte) error) error {
 	entries, err := snapshot.Entries(nil, []byte(prefixEnd))
 	if err != nil {
 		return err
@@ -59,6 +64,9 @@ func (m *Machine) SaveSnapshot(moment interface{}, to io.Writer, stop <-chan str
 			return err
 		}
 		buffer = next
+		if err := visit(chunk); err != nil {
+			return err
+		}
 		putHeader(header[:], chunk)
 		if _, err := to.Write(header[:]); err != nil {
 			return err
@@ -83,6 +91,10 @@ func (m *Machine) RecoverFromSnapshot(from io.Reader, stop <-chan struct{}) erro
 	if err = load(db, from, stop); err == nil {
 		err = db.Flush()
 	}
+	var index uint64
+	if err == nil {
+		index, err = applied(db)
+	}
 	if err == nil {
 		err = m.node.Adopt(m.shard, name)
 	}
@@ -94,12 +106,19 @@ func (m *Machine) RecoverFromSnapshot(from io.Reader, stop <-chan struct{}) erro
 	old := m.db
 	m.db = db
 	m.mutex.Unlock()
+	m.applied.Store(index)
 	old.Close()
 	m.node.DropOthers(m.shard)
 	return nil
 }
 
 func load(db storage.Database, from io.Reader, stop <-chan struct{}) error {
+	return loadChunks(from, stop, db.Load, func() error { return nil })
+}
+
+// loadChunks reads a stream, each chunk of which goes to use, and calls end
+// once it was complete.
+func loadChunks(from io.Reader, stop <-chan struct{}, use func([]byte) error, end func() error) error {
 	var buffer []byte
 	var header, expected [chunkHeader]byte
 	for {
@@ -127,9 +146,9 @@ func load(db storage.Database, from io.Reader, stop <-chan struct{}) error {
 			return errDamaged
 		}
 		if size == 0 {
-			return nil
+			return end()
 		}
-		if err := db.Load(buffer); err != nil {
+		if err := use(buffer); err != nil {
 			return err
 		}
 	}

@@ -5,19 +5,23 @@
 package node
 
 import (
-	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
+	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/lni/dragonboat/v3"
 	"github.com/lni/dragonboat/v3/config"
 	"github.com/lni/dragonboat/v3/raftio"
-	sm "github.com/lni/dragonboat/v3/statemachine"
 
 	"varve.example/replicated/machine"
 	"varve.example/replicated/storage"
@@ -25,23 +29,106 @@ import (
 
 // Options of a node.
 type Options struct {
-	ID      uint64
-	Address string            // Where other nodes reach it.
-	Peers   map[uint64]string // Of a new cluster, with itself; none to join one.
-	Shards  uint64
-	Dir     string
-	RoundMS uint64 // Ticks; an election begins after 10 of them in silence.
+	ID       uint64            // Of the first nodes; a node that joins is given a number.
+	Address  string            // Where other nodes reach it.
+	Client   string            // Where clients reach it, for the directory.
+	Create   bool              // With Peers: an empty directory is that of a new cluster.
+	Peers    map[uint64]string // Of a new cluster, with itself.
+	Join     string            // In place of Peers: addresses of nodes, with commas.
+	Cluster  string            // The name of a new cluster; DefaultCluster if it is empty.
+	Shards   uint64            // Of a new cluster.
+	Replicas int               // Of each shard of a new cluster.
+	Dir      string
+	Backups  string // Where backups are; in Dir if it is empty.
+	RoundMS  uint64 // Ticks; an election begins after 10 of them in silence.
 	// Entries applied between two snapshots, behind which the log is cut.
 	SnapshotEntries uint64
 	Timeout         time.Duration // Of a request of a client.
+	MaxRequest      int           // Bytes of a request of a client.
+	TLS             PeerTLS
 }
 
 // Node implements redis.Store.
 type Node struct {
-	options Options
-	storage *storage.Node
-	host    *dragonboat.NodeHost
-	events  events
+	options   Options
+	number    uint64
+	token     string
+	cluster   string     // Its name.
+	first     *Directory // With what the cluster began; nil if it is not known.
+	engine    storage.Engine
+	storage   *storage.Node
+	host      *dragonboat.NodeHost
+	events    events
+	leaders   []atomic.Pointer[leadership] // By shard.
+	transport transport
+	listener  net.Listener
+	raft      *raftTransport
+	peers     peers
+	gates     []*gate // By shard.
+	meters    []*meter
+	started   time.Time
+	stop      chan struct{}
+	failed    chan error
+	loops     sync.WaitGroup
+	stopping  atomic.Bool
+	tasks     sync.WaitGroup // Begun by `begin`.
+	copying   sync.Mutex     // Over writing or restoring a backup.
+
+	directory atomic.Pointer[Directory] // The newest one that is known.
+	saved     sync.Mutex                // Over writing it down.
+
+	asked    sync.Map                  // Nodes that have answered, or could not be reached.
+	removing map[uint64]*replicaRecord // By shard. The loop `follow` has it.
+	running  atomic.Bool               // Whether the recorded replicas were started.
+	warned   sync.Map                  // Warnings that were logged and are not again.
+
+	inspected   time.Time // When members were last compared; the loop `control` has it.
+	inspections int
+
+	mutex   sync.RWMutex
+	local   map[uint64]*localReplica // By shard.
+	heardOf map[uint64]heard         // By node.
+}
+
+// localReplica is a replica that runs here.
+type localReplica struct {
+	id      uint64
+	machine *machine.Machine // Nil for the directory.
+}
+
+// leadership is what a replica here knows of its leader.
+type leadership struct {
+	replica, leader uint64
+	proved          atomic.Bool // Whether a message has gone there and back.
+}
+
+// leaderListener hears of leaders from dragonboat.
+type leaderListener Node
+
+// LeaderUpdated is called when a replica has a new leader, or none.
+func (n *leaderListener) LeaderUpdated(info raftio.LeaderInfo) {
+	shard := info.ClusterID
+	if shard == directoryCluster {
+		shard = directoryShard
+	}
+	n.leaders[shard].Store(&leadership{replica: info.NodeID, leader: info.LeaderID})
+}
+
+// heard is what another node has last said of itself.
+type heard struct {
+	at     time.Time
+	status Status
+}
+
+// identity is recorded in a directory when it is first used.
+type identity struct {
+	Number  uint64 // 0 until the cluster has given one.
+	Shards  uint64
+	Token   string
+	Cluster string // Its name. Older directories have none.
+	// Of a first node: with what the cluster began.
+	Peers    map[uint64]string
+	Replicas int
 }
 
 // Start opens the directory and takes part in the cluster.
@@ -49,183 +136,390 @@ func Start(options Options) (*Node, error) {
 	if err := os.MkdirAll(options.Dir, 0o755); err != nil {
 		return nil, err
 	}
-	engine, err := storage.OpenEngine(filepath.Join(options.Dir, "data"), storage.DefaultOptions)
+	transport, err := options.TLS.transport()
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{options: options}
-	if n.storage, err = storage.OpenNode(engine, int(options.Shards)); err != nil {
-		engine.Close()
+	n := &Node{
+		options: options, transport: transport, started: time.Now(),
+		stop: make(chan struct{}), failed: make(chan error, 1), local: map[uint64]*localReplica{}, heardOf: map[uint64]heard{},
+		removing: map[uint64]*replicaRecord{},
+		peers:    peers{clients: map[string]*peer{}, dialing: map[string]*dialing{}},
+	}
+	n.directory.Store(&Directory{})
+	if err := n.start(); err != nil {
+		n.Stop()
 		return nil, err
-	}
-	host := config.NodeHostConfig{
-		NodeHostDir: filepath.Join(options.Dir, "raft"), RTTMillisecond: options.RoundMS,
-		RaftAddress: options.Address, SystemEventListener: &n.events,
-		// Keys hash to as many shards as there are: who has another number of
-		// them is not heard.
-		DeploymentID: options.Shards,
-	}
-	host.Expert.LogDB = config.GetTinyMemLogDBConfig()
-	host.Expert.LogDB.Shards = 4 // Fewer logs, whose writes are synced together.
-	host.Expert.Engine = config.GetDefaultEngineConfig()
-	host.Expert.Engine.ExecShards = 4
-	if n.host, err = dragonboat.NewNodeHost(host); err != nil {
-		n.storage.Close()
-		return nil, err
-	}
-	for shard := uint64(1); shard <= options.Shards; shard++ {
-		if err := n.startShard(shard); err != nil {
-			n.Stop()
-			return nil, fmt.Errorf("shard %d: %w", shard, err)
-		}
 	}
 	return n, nil
 }
 
-func (n *Node) startShard(shard uint64) error {
-	create := func(shard, _ uint64) sm.IOnDiskStateMachine { return machine.New(n.storage, shard) }
-	return n.host.StartOnDiskCluster(n.options.Peers, len(n.options.Peers) == 0, create,
-		config.Config{
-			NodeID: n.options.ID, ClusterID: shard, CheckQuorum: true,
-			ElectionRTT: 10, HeartbeatRTT: 1,
-			SnapshotEntries:    n.options.SnapshotEntries,
-			CompactionOverhead: n.options.SnapshotEntries / 2,
-		})
+func (n *Node) start() error {
+	me, err := n.identify()
+	if err != nil {
+		return err
+	}
+	n.number, n.token, n.cluster = me.Number, me.Token, me.Cluster
+	if len(me.Peers) > 0 {
+		n.first = newDirectory(me.Peers, me.Shards, me.Replicas)
+		n.first.Cluster = me.Cluster
+	}
+	if n.engine, err = storage.OpenEngine(filepath.Join(n.options.Dir, "data"), storage.DefaultOptions); err != nil {
+		return err
+	}
+	if n.storage, err = storage.OpenNode(n.engine, int(me.Shards)); err != nil {
+		return err
+	}
+	if err := n.recall(); err != nil {
+		return err
+	}
+	for shard := uint64(0); shard <= me.Shards; shard++ {
+		n.gates = append(n.gates, &gate{})
+		n.meters = append(n.meters, &meter{})
+	}
+	n.leaders = make([]atomic.Pointer[leadership], me.Shards+1)
+	if n.host, err = n.openHost(me.Shards); err != nil {
+		return err
+	}
+	if n.listener, err = n.transport.listen(n.options.Address); err != nil {
+		return err
+	}
+	n.run(func() { n.serve(n.listener) })
+	n.run(n.exchange)
+	if err := n.startRecorded(); err != nil {
+		return err
+	}
+	n.run(n.follow)
+	n.run(n.prove)
+	n.run(n.control)
+	return nil
 }
 
-// Stop ends it; all that was acknowledged is safe without.
+// run does it in the background; Stop waits for its end.
+func (n *Node) run(loop func()) {
+	n.loops.Add(1)
+	go func() {
+		defer n.loops.Done()
+		loop()
+	}()
+}
+
+func (n *Node) openHost(shards uint64) (*dragonboat.NodeHost, error) {
+	host := config.NodeHostConfig{
+		NodeHostDir: filepath.Join(n.options.Dir, "raft"), RTTMillisecond: n.options.RoundMS,
+		RaftAddress: n.options.Address, SystemEventListener: &n.events, RaftEventListener: (*leaderListener)(n),
+		DeploymentID: deployment(n.cluster, shards), MaxReceiveQueueSize: n.queueLimit(),
+	}
+	host.Expert.TransportFactory = transportFactory{n}
+	host.Expert.LogDB = config.GetTinyMemLogDBConfig()
+	host.Expert.LogDB.Shards = 4 // Fewer logs, whose writes are synced together.
+	host.Expert.Engine = config.GetDefaultEngineConfig()
+	host.Expert.Engine.ExecShards = 4
+	return dragonboat.NewNodeHost(host)
+}
+
+// deployment is a number that dragonboat compares: who has another one is not
+// heard. Keys hash to as many shards as there are. A cluster without a name has
+// always had that number alone.
+func deployment(cluster string, shards uint64) uint64 {
+	if cluster == "" {
+		return shards
+	}
+	hash := fnv.New64a()
+	fmt.Fprintf(hash, "%s %d", cluster, shards)
+	return hash.Sum64()
+}
+
+// queueLimit is how many bytes of entries one replica keeps in memory at most,
+// if its disk does not keep up. It is far above what one request has.
+func (n *Node) queueLimit() uint64 { return uint64(max(512<<20, 16*n.options.MaxRequest)) }
+
+// Failed has an error when the node can no longer take part, and must be stopped.
+func (n *Node) Failed() <-chan error { return n.failed }
+
+func (n *Node) fail(err error) {
+	select {
+	case n.failed <- err:
+		slog.Error("this node cannot take part", "error", err)
+	default: // It has failed already.
+	}
+}
+
+// Stop ends it. All that was acknowledged is durable without. It first moves
+// the leadership of its shards, so that nobody has to wait for an election.
 func (n *Node) Stop() {
-	n.host.Stop()
-	n.storage.Close()
+	if n.stopping.Swap(true) {
+		return
+	}
+	if n.host != nil && n.listener != nil {
+		n.handOver()
+		n.sayGoodbye()
+	}
+	close(n.stop)
+	if n.listener != nil {
+		n.listener.Close()
+	}
+	n.peers.mutex.Lock()
+	for _, client := range n.peers.clients {
+		client.dropped.Store(true)
+		client.Close()
+	}
+	n.peers.mutex.Unlock()
+	n.loops.Wait()
+	n.awaitTasks()
+	if n.host != nil {
+		n.host.Stop()
+	}
+	if n.storage != nil {
+		n.storage.Close()
+	} else if n.engine != nil {
+		n.engine.Close()
+	}
+}
+
+// Leads says whether this node leads a shard, as far as it knows.
+func (n *Node) Leads(shard uint64) bool {
+	return n.here(shard) != nil && n.leaderNode(shard) == n.number
 }
 
 // Shards is how many there are.
-func (n *Node) Shards() uint64 { return n.options.Shards }
+func (n *Node) Shards() uint64 { return uint64(len(n.gates) - 1) }
 
-var errRefused = errors.New("the updates were refused")
+// Number is the node's.
+func (n *Node) Number() uint64 { return n.number }
 
-const retryPause = 20 * time.Millisecond
+// Directory is the newest one that is known. It is not to be changed.
+func (n *Node) Directory() *Directory { return n.directory.Load() }
 
-// Propose has a shard apply updates. An error does not say that they will not
-// be applied, unless it is that the cluster is not ready or busy: then they
-// were not taken, and it was tried again until the time was over.
-func (n *Node) Propose(shard uint64, updates []byte) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), n.options.Timeout)
-	defer cancel()
-	session := n.host.GetNoOPSession(shard)
-	for {
-		result, err := n.host.SyncPropose(ctx, session, updates)
-		if err == nil && result.Value == 0 {
-			return nil, errRefused
-		}
-		notTaken := errors.Is(err, dragonboat.ErrSystemBusy) ||
-			errors.Is(err, dragonboat.ErrClusterNotReady) ||
-			errors.Is(err, dragonboat.ErrClusterNotInitialized)
-		if !notTaken || !pause(ctx) {
-			return result.Data, err
-		}
-	}
-}
+const identityFile = "node.json"
 
-// Read asks a machine, if need be again until the time is over: what was on its
-// way to a leader that has died is not answered, and is asked again soon.
-func (n *Node) Read(shard uint64, query interface{}, stale bool) (interface{}, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), n.options.Timeout)
-	defer cancel()
-	for {
-		var answer interface{}
-		var err error
-		if stale {
-			answer, err = n.host.StaleRead(shard, query)
-		} else {
-			attempt, done := context.WithTimeout(ctx, n.options.Timeout/4)
-			answer, err = n.host.SyncRead(attempt, shard, query)
-			done()
-		}
-		if err == nil || !dragonboat.IsTempError(err) || !pause(ctx) {
-			return answer, err
+// DefaultCluster is the name of a cluster that was given none.
+const DefaultCluster = "varve"
+
+var clusterName = regexp.MustCompile(`^[A-Za-z0-9._-]{1,64}$`)
+
+// identify reads who this node is, or finds out. The first nodes are told by
+// their options; others ask the cluster. The result is recorded.
+func (n *Node) identify() (identity, error) {
+	var me identity
+	path := filepath.Join(n.options.Dir, identityFile)
+	text, err := os.ReadFile(path)
+	if err == nil {
+		err = json.Unmarshal(text, &me)
+	} else if os.IsNotExist(err) {
+		if me, err = n.newIdentity(); err == nil {
+			err = writeFile(path, me)
 		}
 	}
-}
-
-// pause says whether there is time to try again.
-func pause(ctx context.Context) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(retryPause):
+	if err != nil {
+		return me, err
 	}
-	deadline, _ := ctx.Deadline()
-	return time.Until(deadline) > retryPause
+	if me.Number == 0 {
+		if n.options.Join == "" {
+			return me, errors.New("a node that has not joined yet needs --join")
+		}
+		if err := n.join(&me); err != nil {
+			return me, err
+		}
+		if err := writeFile(path, me); err != nil {
+			return me, err
+		}
+	}
+	// Directories of older programs do not have them.
+	if len(me.Peers) == 0 && n.options.Peers[me.Number] == n.options.Address {
+		me.Peers, me.Replicas = n.options.Peers, n.options.Replicas
+	}
+	return me, nil
 }
 
-// Replace takes a replica that will not come back out of all shards, and takes
-// a new one in, which may be at the same address. It can be done again.
-func (n *Node) Replace(oldID, newID uint64, address string) error {
-	for shard := uint64(1); shard <= n.options.Shards; shard++ {
-		if err := n.replaceIn(shard, oldID, newID, address); err != nil {
-			return fmt.Errorf("shard %d: %w", shard, err)
+// newIdentity is of a node whose directory is empty. That alone does not make
+// it new: its disk may be missing, and its votes with it. So it has to be told.
+func (n *Node) newIdentity() (identity, error) {
+	o, me := &n.options, identity{Token: newToken()}
+	if o.Cluster != "" && !clusterName.MatchString(o.Cluster) {
+		return me, fmt.Errorf("%q is not the name of a cluster: up to 64 letters, digits, '.', '_' and '-'", o.Cluster)
+	}
+	if len(o.Peers) == 0 {
+		if o.Join == "" {
+			return me, errors.New("a new node needs --create with --peers, or --join")
+		}
+		return me, nil
+	}
+	if !o.Create {
+		return me, fmt.Errorf("%s is empty. To create a new cluster, add --create. "+
+			"If node %d has lost its disk, have it removed (NODE.REMOVE %d), and start with --join",
+			o.Dir, o.ID, o.ID)
+	}
+	if o.Peers[o.ID] != o.Address {
+		return me, fmt.Errorf("node %d at %s is not one of the peers", o.ID, o.Address)
+	}
+	me.Number, me.Shards, me.Cluster, me.Peers, me.Replicas = o.ID, o.Shards, o.Cluster, o.Peers, o.Replicas
+	if me.Cluster == "" {
+		me.Cluster = DefaultCluster
+	}
+	return me, n.checkNotLost(&me)
+}
+
+// checkNotLost refuses to start a node as new that the cluster has seen before:
+// it would not know its votes, on which the others rely. Those that do not
+// answer may be new, too.
+func (n *Node) checkNotLost(me *identity) error {
+	for other, address := range me.Peers {
+		var reply Status
+		if other == me.Number || n.callAt(address, "Exchange", Status{Cluster: me.Cluster}, &reply, time.Second) != nil {
+			continue
+		}
+		if reply.Cluster != me.Cluster {
+			return fmt.Errorf("at %s is a node of the cluster %q, and not of %q", address, reply.Cluster, me.Cluster)
+		}
+		if reply.Newer == nil {
+			continue
+		}
+		if record := reply.Newer.Nodes[me.Number]; record == nil || record.Token != "" {
+			return fmt.Errorf("the cluster has seen node %d before, but %s is empty: "+
+				"have it removed (NODE.REMOVE %d), and start with --join", me.Number, n.options.Dir, me.Number)
 		}
 	}
 	return nil
 }
 
-// replaceIn asks again what was lost with a leader that has just died.
-func (n *Node) replaceIn(shard, oldID, newID uint64, address string) error {
-	for end := time.Now().Add(10 * n.options.Timeout); ; time.Sleep(retryPause) {
-		done, err := n.replaceStep(shard, oldID, newID, address)
-		if done || (err != nil && !dragonboat.IsTempError(err)) || time.Now().After(end) {
+// otherCluster is what a node of another cluster is told.
+func (n *Node) otherCluster(theirs string) string {
+	return fmt.Sprintf("this is the cluster %q, and not %q", n.cluster, theirs)
+}
+
+// refused is called when another node does not hear this one.
+func (n *Node) refused(why string) {
+	if n.isListed() {
+		n.warnOnce(why) // The other one is of an older cluster of that name.
+		return
+	}
+	n.fail(errors.New(why))
+}
+
+// isListed says whether the directory that is known lists this very node.
+func (n *Node) isListed() bool {
+	record := n.Directory().Nodes[n.number]
+	return record != nil && record.Token == n.token
+}
+
+func (n *Node) warnOnce(text string) {
+	if _, before := n.warned.LoadOrStore(text, true); !before {
+		slog.Warn(text)
+	}
+}
+
+func newToken() string { return fmt.Sprintf("%d-%d", time.Now().UnixNano(), os.Getpid()) }
+
+// writeFile replaces a file by JSON, which survives a crash when it returns.
+func writeFile(path string, content interface{}) error {
+	text, err := json.MarshalIndent(content, "", "  ")
+	if err != nil {
+		return err
+	}
+	file, err := os.Create(path + ".new")
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if _, err := file.Write(append(text, '\n')); err != nil {
+		return err
+	}
+	if err := file.Sync(); err != nil {
+		return err
+	}
+	if err := os.Rename(path+".new", path); err != nil {
+		return err
+	}
+	return syncDir(filepath.Dir(path))
+}
+
+func syncDir(path string) error {
+	dir, err := os.Open(path)
+	if err != nil {
+		return err
+	}
+	defer dir.Close()
+	return dir.Sync()
+}
+
+// join asks the nodes of Join in turns for a number, until there is an answer.
+func (n *Node) join(me *identity) error {
+	request := JoinRequest{n.options.Address, n.options.Client, me.Token, n.options.Cluster}
+	nodes := strings.Split(n.options.Join, ",")
+	for attempt := 0; ; attempt++ {
+		var reply JoinReply
+		through := nodes[attempt%len(nodes)]
+		err := n.callAt(through, "Join", request, &reply, 10*n.options.Timeout)
+		if err == nil && reply.Refused != "" {
+			return errors.New(reply.Refused)
+		}
+		if err == nil {
+			me.Number, me.Shards, me.Cluster = reply.Number, reply.Directory.Shards, reply.Directory.Cluster
+			n.cluster = me.Cluster
+			n.adopt(reply.Directory)
+			slog.Info("joined", "node", me.Number, "through", through)
+			return nil
+		}
+		slog.Warn("joining", "through", through, "error", err)
+		time.Sleep(time.Second)
+	}
+}
+
+const directoryKey = "directory"
+
+// recall reads the directory that was last known, or takes the first one. It
+// records one that the cluster has just told.
+func (n *Node) recall() error {
+	text, err := n.storage.Record(directoryKey)
+	if err != nil {
+		return err
+	}
+	d := &Directory{}
+	if text != "" {
+		if err := json.Unmarshal([]byte(text), d); err != nil {
 			return err
 		}
 	}
-}
-
-func (n *Node) replaceStep(shard, oldID, newID uint64, address string) (bool, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), n.options.Timeout)
-	defer cancel()
-	members, err := n.host.SyncGetClusterMembership(ctx, shard)
-	if err != nil {
-		return false, err
+	joined := n.directory.Swap(&Directory{})
+	if text == "" && n.first != nil {
+		n.directory.Store(n.first)
 	}
-	if err := checkReplacement(members, oldID, newID, address); err != nil {
-		return false, err
-	}
-	_, isOld := members.Nodes[oldID]
-	_, isNew := members.Nodes[newID]
-	switch {
-	case isOld:
-		err = n.host.SyncRequestDeleteNode(ctx, shard, oldID, 0)
-	case !isNew:
-		err = n.host.SyncRequestAddNode(ctx, shard, newID, address, 0)
-	default:
-		return true, nil
-	}
-	return false, err
-}
-
-// checkReplacement refuses what would leave a shard with fewer nodes or more. A
-// number that was removed can never come back.
-func checkReplacement(members *dragonboat.Membership, oldID, newID uint64, address string) error {
-	_, isOld := members.Nodes[oldID]
-	newAddress, isNew := members.Nodes[newID]
-	_, wasOld := members.Removed[oldID]
-	_, wasNew := members.Removed[newID]
-	switch {
-	case oldID == newID:
-		return fmt.Errorf("node %d cannot replace itself", oldID)
-	case !isOld && !wasOld:
-		return fmt.Errorf("there was never a node %d", oldID)
-	case wasNew:
-		return fmt.Errorf("node %d was removed; numbers are not used again", newID)
-	case isNew && (isOld || newAddress != address):
-		return fmt.Errorf("node %d is there already, at %s", newID, newAddress)
-	}
-	for id, other := range members.Nodes {
-		if other == address && id != oldID && id != newID {
-			return fmt.Errorf("%s is the address of node %d", address, id)
-		}
+	n.adopt(d)
+	n.adopt(joined)
+	if n.Directory().Revision < max(d.Revision, joined.Revision) {
+		return errors.New("the directory could not be recorded")
 	}
 	return nil
+}
+
+// adopt takes over a directory if it is newer, and this cluster's.
+func (n *Node) adopt(d *Directory) {
+	n.saved.Lock()
+	defer n.saved.Unlock()
+	if d.Revision <= n.directory.Load().Revision {
+		return
+	}
+	if d.Cluster != n.cluster {
+		n.warnOnce("a directory is not followed: " + n.otherCluster(d.Cluster))
+		return
+	}
+	if record := d.Nodes[n.number]; record != nil && record.Token != "" && record.Token != n.token {
+		n.refused(fmt.Sprintf("node %d of the directory is not this one", n.number))
+		return
+	}
+	// It is recorded first: what is done by it must not be undone by a crash.
+	if n.storage != nil {
+		text, err := json.Marshal(d)
+		if err == nil {
+			err = n.storage.SetRecord(directoryKey, string(text))
+		}
+		if err != nil {
+			slog.Error("recording the directory", "error", err)
+			return
+		}
+	}
+	n.directory.Store(d)
 }
 
 // Info is for INFO.
@@ -234,36 +528,44 @@ func (n *Node) Info() string {
 	line := func(format string, arguments ...interface{}) {
 		fmt.Fprintf(&text, format+"\r\n", arguments...)
 	}
-	line("# Server\r\nredis_version:varve-node\r\nengine:%s", n.storage.Describe())
-	line("node_id:%d\r\nraft_address:%s\r\nshards:%d", n.options.ID, n.options.Address, n.options.Shards)
+	line("# Server\r\nengine:%s", n.storage.Describe())
+	line("node_id:%d\r\nraft_address:%s\r\nshards:%d", n.number, n.options.Address, n.Shards())
 	line("\r\n# Replication\r\nsnapshots_sent:%d\r\nsnapshots_received:%d",
 		n.events.sent.Load(), n.events.received.Load())
-	for shard := uint64(1); shard <= n.options.Shards; shard++ {
-		leader, known, err := n.host.GetLeaderID(shard)
-		if err != nil || !known {
-			leader = 0
-		}
-		line("shard_%d_leader:%d", shard, leader)
+	for shard := uint64(1); shard <= n.Shards(); shard++ {
+		line("shard_%d_leader:%d", shard, n.leaderNode(shard))
 	}
 	return text.String()
 }
 
-// events counts snapshots that went from node to node.
-type events struct{ sent, received atomic.Uint64 }
+// events counts snapshots that went from node to node, and knows to which
+// nodes dragonboat is connected.
+type events struct {
+	sent, received atomic.Uint64
+	connected      sync.Map // Addresses.
+}
 
 func (e *events) SendSnapshotCompleted(raftio.SnapshotInfo) { e.sent.Add(1) }
 func (e *events) SnapshotReceived(raftio.SnapshotInfo)      { e.received.Add(1) }
+func (e *events) ConnectionEstablished(info raftio.ConnectionInfo) {
+	if !info.SnapshotConnection {
+		e.connected.Store(info.Address, true)
+	}
+}
+func (e *events) ConnectionFailed(info raftio.ConnectionInfo) {
+	if !info.SnapshotConnection {
+		e.connected.Delete(info.Address)
+	}
+}
 
-func (e *events) NodeHostShuttingDown()                       {}
-func (e *events) NodeUnloaded(raftio.NodeInfo)                {}
-func (e *events) NodeReady(raftio.NodeInfo)                   {}
-func (e *events) MembershipChanged(raftio.NodeInfo)           {}
-func (e *events) ConnectionEstablished(raftio.ConnectionInfo) {}
-func (e *events) ConnectionFailed(raftio.ConnectionInfo)      {}
-func (e *events) SendSnapshotStarted(raftio.SnapshotInfo)     {}
-func (e *events) SendSnapshotAborted(raftio.SnapshotInfo)     {}
-func (e *events) SnapshotRecovered(raftio.SnapshotInfo)       {}
-func (e *events) SnapshotCreated(raftio.SnapshotInfo)         {}
-func (e *events) SnapshotCompacted(raftio.SnapshotInfo)       {}
-func (e *events) LogCompacted(raftio.EntryInfo)               {}
-func (e *events) LogDBCompacted(raftio.EntryInfo)             {}
+func (e *events) NodeHostShuttingDown()                   {}
+func (e *events) NodeUnloaded(raftio.NodeInfo)            {}
+func (e *events) NodeReady(raftio.NodeInfo)               {}
+func (e *events) MembershipChanged(raftio.NodeInfo)       {}
+func (e *events) SendSnapshotStarted(raftio.SnapshotInfo) {}
+func (e *events) SendSnapshotAborted(raftio.SnapshotInfo) {}
+func (e *events) SnapshotRecovered(raftio.SnapshotInfo)   {}
+func (e *events) SnapshotCreated(raftio.SnapshotInfo)     {}
+func (e *events) SnapshotCompacted(raftio.SnapshotInfo)   {}
+func (e *events) LogCompacted(raftio.EntryInfo)           {}
+func (e *events) LogDBCompacted(raftio.EntryInfo)         {}

@@ -6,150 +6,314 @@
 package redis
 
 import (
+	"crypto/tls"
+	"errors"
 	"fmt"
-	"strings"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
 
-	"github.com/tidwall/redcon"
+	"varve.example/replicated/machine"
+	"varve.example/replicated/resp"
 )
 
 // Store is the replicated shards, 1 to Shards. All is safe for concurrent use.
 type Store interface {
 	Shards() uint64
 	// Propose returns the machine's Result.Data.
-	Propose(shard uint64, updates []byte) ([]byte, error)
+	Propose(shard uint64, proposal []byte) ([]byte, error)
 	// Read asks a machine; it sees all that was acknowledged before unless
 	// stale is set.
 	Read(shard uint64, query interface{}, stale bool) (interface{}, error)
-	// Info is the text for INFO.
+	// Leads says whether this node leads a shard, as far as it knows.
+	Leads(shard uint64) bool
+	// Info is text for INFO: sections, each after a line with # and its name.
 	Info() string
-	// Replace has the shards served by a new replica in place of an old one.
-	Replace(oldID, newID uint64, address string) error
+	// Admin does a command for operators, whose name begins with "node.". Each
+	// line of the answer is one element.
+	Admin(words []string) ([]string, error)
+}
+
+// Options of a server. DefaultOptions has a value for each limit.
+type Options struct {
+	Address string // HOST:PORT.
+	Users   *Users // nil: no password, and only on loopback.
+	TLS     *tls.Config
+	Stale   bool     // Whether reads are stale unless a connection says otherwise.
+	Allow   []string // Of the commands that are refused by default.
+
+	MaxConnections int
+	MaxPipeline    int   // Commands of a connection that are taken together.
+	MaxWords       int   // Of a command.
+	MaxRequest     int   // Bytes of a command.
+	MaxAnswer      int   // Bytes of the values that one command reads.
+	MaxMemory      int64 // Bytes of all requests and answers that are under way.
+
+	AuthTimeout    time.Duration // From connecting to logging in.
+	RequestTimeout time.Duration // From a command's first byte to its last one.
+	WriteTimeout   time.Duration // For a client to take a mebibyte of answers.
+	IdleTimeout    time.Duration // Between two commands. 0 is no limit.
+}
+
+// DefaultOptions are for a machine with some gigabytes.
+var DefaultOptions = Options{
+	Address: "127.0.0.1:6379", MaxConnections: 10000, MaxPipeline: 1024,
+	MaxWords: 1 << 20, MaxRequest: 32 << 20, MaxAnswer: 64 << 20, MaxMemory: 512 << 20,
+	AuthTimeout: 10 * time.Second, RequestTimeout: time.Minute,
+	WriteTimeout: 10 * time.Second, IdleTimeout: time.Hour,
 }
 
 // Server answers connections.
 type Server struct {
-	store   Store
-	cursors cursors
-	stale   bool // Whether reads are stale unless a connection says otherwise.
-	server  *redcon.Server
+	store    Store
+	options  Options
+	allowed  map[string]bool
+	memory   budget
+	stats    stats
+	started  time.Time
+	stop     chan struct{}
+	expirer  sync.WaitGroup
+	serving  sync.WaitGroup
+	lastID   atomic.Int64
+	accepted atomic.Int64 // Connections that are open.
+
+	mutex    sync.Mutex // Over these.
+	listener net.Listener
+	clients  map[int64]*client
+	closed   bool
 }
 
-// NewServer makes one for an address, such as ":6379".
-func NewServer(address string, store Store, stale bool) *Server {
-	s := &Server{store: store, stale: stale}
-	s.server = redcon.NewServer(address, s.handle,
-		func(conn redcon.Conn) bool {
-			conn.SetContext(&connection{stale: stale})
-			return true
-		}, nil)
+// stats are counters for INFO and Stats.
+type stats struct {
+	connections, rejected, commands, errors, logins, limited atomic.Uint64
+	hits, misses, expired, received, sent                    atomic.Uint64
+}
+
+// Stats are counters since the start, and the number of connections.
+type Stats struct {
+	Connected                                  int64
+	Connections, Rejected, Commands, Errors    uint64
+	FailedLogins, ClosedForLimits, KeysExpired uint64
+	BytesReceived, BytesSent                   uint64
+	Memory                                     int64 // Of requests and answers.
+}
+
+// NewServer returns one that does not listen yet.
+func NewServer(options Options, store Store) *Server {
+	s := &Server{store: store, options: options, allowed: map[string]bool{}, clients: map[int64]*client{},
+		started: time.Now(), stop: make(chan struct{})}
+	s.memory.limit = options.MaxMemory
+	for _, name := range options.Allow {
+		s.allowed[name] = true
+	}
 	return s
 }
 
-// Serve returns when the server is closed.
-func (s *Server) Serve() error { return s.server.ListenAndServe() }
-
-// Close stops it.
-func (s *Server) Close() error { return s.server.Close() }
-
-type connection struct{ stale bool }
-
-type kind int
-
-const (
-	other kind = iota
-	reads
-	writes
-)
-
-// commands says what is done how, and how many words it takes at least, and at
-// most if that is not 0.
-var commands = map[string]struct {
-	kind             kind
-	minimum, maximum int
-}{
-	"get": {reads, 2, 2}, "mget": {reads, 2, 0}, "exists": {reads, 2, 0},
-	"set": {writes, 3, 3}, "mset": {writes, 3, 0}, "del": {writes, 2, 0},
-	"ping": {other, 1, 2}, "echo": {other, 2, 2}, "quit": {other, 1, 1},
-	"scan": {other, 2, 0}, "dbsize": {other, 1, 1}, "info": {other, 1, 0},
-	"config": {other, 2, 0}, "command": {other, 1, 0}, "select": {other, 2, 2},
-	"readonly": {other, 1, 1}, "readwrite": {other, 1, 1},
-	"node.digest": {other, 1, 1}, "node.replace": {other, 4, 4},
+// Stats returns the counters.
+func (s *Server) Stats() Stats {
+	return Stats{s.accepted.Load(), s.stats.connections.Load(), s.stats.rejected.Load(),
+		s.stats.commands.Load(), s.stats.errors.Load(), s.stats.logins.Load(),
+		s.stats.limited.Load(), s.stats.expired.Load(), s.stats.received.Load(),
+		s.stats.sent.Load(), s.memory.used.Load()}
 }
 
-type request struct {
-	redcon.Command
-	name string
-	kind kind
-}
-
-func parse(command redcon.Command) request {
-	r := request{Command: command, name: strings.ToLower(string(command.Args[0]))}
-	r.kind = commands[r.name].kind
-	return r
-}
-
-// complaint says what is wrong with the words of a command, if anything.
-func (r *request) complaint() string {
-	known, ok := commands[r.name]
-	words := len(r.Args)
-	if !ok {
-		return fmt.Sprintf("ERR unknown command '%s'", r.name)
+// CheckAddress refuses an address that others can reach if there is no password.
+func CheckAddress(address string, users *Users) error {
+	if users != nil {
+		return nil
 	}
-	if words < known.minimum || (known.maximum > 0 && words > known.maximum) ||
-		(r.name == "mset" && words%2 == 0) {
-		return fmt.Sprintf("ERR wrong number of arguments for '%s' command", r.name)
+	host, _, err := net.SplitHostPort(address)
+	if err != nil {
+		return err
 	}
-	return ""
+	addresses := []net.IP{net.ParseIP(host)}
+	if addresses[0] == nil {
+		if addresses, err = net.LookupIP(host); host == "" || err != nil {
+			addresses = nil
+		}
+	}
+	for _, one := range addresses {
+		if !one.IsLoopback() {
+			addresses = nil
+			break
+		}
+	}
+	if len(addresses) == 0 {
+		return fmt.Errorf("redis: without a password or users, clients may come from loopback only, not to %q", address)
+	}
+	return nil
 }
 
-const maxRunBytes = 4 << 20 // Of commands taken together.
-
-func (s *Server) handle(conn redcon.Conn, first redcon.Command) {
-	pipeline := []request{parse(first)}
-	for _, command := range conn.ReadPipeline() {
-		pipeline = append(pipeline, parse(command))
+// Listen opens the port. Serve does it if need be.
+func (s *Server) Listen() error {
+	if err := CheckAddress(s.options.Address, s.options.Users); err != nil {
+		return err
 	}
-	for len(pipeline) > 0 {
-		run := cutRun(pipeline)
-		pipeline = pipeline[len(run):]
-		if complaint := run[0].complaint(); complaint != "" {
-			conn.WriteError(complaint)
+	listener, err := net.Listen("tcp", s.options.Address)
+	if err != nil {
+		return err
+	}
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	s.listener = listener
+	return nil
+}
+
+// Addr is where it listens.
+func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// Serve returns when the server is closed, without an error.
+func (s *Server) Serve() error {
+	if s.listener == nil {
+		if err := s.Listen(); err != nil {
+			return err
+		}
+	}
+	s.expirer.Add(1)
+	go s.expire()
+	for {
+		conn, err := s.listener.Accept()
+		select {
+		case <-s.stop:
+			if err == nil {
+				conn.Close()
+			}
+			return nil
+		default:
+		}
+		if err != nil {
+			var network net.Error
+			if !errors.As(err, &network) {
+				return err
+			}
+			time.Sleep(20 * time.Millisecond) // Perhaps there are too many files.
 			continue
 		}
-		switch run[0].kind {
-		case reads:
-			s.read(conn, run)
-		case writes:
-			s.write(conn, run)
-		default:
-			if s.answer(conn, &run[0]) {
-				return
-			}
+		s.accept(conn)
+	}
+}
+
+func (s *Server) accept(conn net.Conn) {
+	s.stats.connections.Add(1)
+	if s.accepted.Add(1) > int64(s.options.MaxConnections) {
+		s.accepted.Add(-1)
+		s.stats.rejected.Add(1)
+		if s.options.TLS == nil {
+			conn.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
+			conn.Write([]byte("-ERR max number of clients reached\r\n"))
+		}
+		conn.Close()
+		return
+	}
+	c := newClient(s, conn)
+	s.mutex.Lock()
+	defer s.mutex.Unlock()
+	if s.closed {
+		s.accepted.Add(-1)
+		conn.Close()
+		return
+	}
+	s.clients[c.id] = c
+	s.serving.Add(1)
+	go func() {
+		defer s.serving.Done()
+		c.serve()
+		s.mutex.Lock()
+		delete(s.clients, c.id)
+		s.mutex.Unlock()
+		s.accepted.Add(-1)
+	}()
+}
+
+const closeTimeout = 3 * time.Second // For commands that are under way.
+
+// Close refuses new commands, and waits a little for those that are under way.
+// Then it closes their connections, and waits once more as long.
+func (s *Server) Close() error {
+	s.mutex.Lock()
+	if s.closed {
+		s.mutex.Unlock()
+		return nil
+	}
+	s.closed = true
+	close(s.stop)
+	var err error
+	if s.listener != nil {
+		err = s.listener.Close()
+	}
+	for _, c := range s.clients {
+		c.conn.SetReadDeadline(time.Now())
+	}
+	s.mutex.Unlock()
+	done := make(chan struct{})
+	go func() {
+		s.serving.Wait()
+		s.expirer.Wait()
+		close(done)
+	}()
+	select {
+	case <-done:
+	case <-time.After(closeTimeout):
+		s.mutex.Lock()
+		for _, c := range s.clients {
+			c.conn.Close()
+		}
+		s.mutex.Unlock()
+		select {
+		case <-done:
+		case <-time.After(closeTimeout):
+		}
+	}
+	return err
+}
+
+func (s *Server) isClosed() bool {
+	select {
+	case <-s.stop:
+		return true
+	default:
+		return false
+	}
+}
+
+// budget bounds the memory of all connections together.
+type budget struct {
+	limit int64
+	used  atomic.Int64
+}
+
+func (b *budget) take(bytes int64) bool {
+	for {
+		used := b.used.Load()
+		if bytes > 0 && used+bytes > b.limit {
+			return false
+		}
+		if b.used.CompareAndSwap(used, used+bytes) {
+			return true
 		}
 	}
 }
 
-// cutRun is the commands at the beginning that are done together.
-func cutRun(pipeline []request) []request {
-	bytes := len(pipeline[0].Raw)
-	if pipeline[0].kind == other || pipeline[0].complaint() != "" {
-		return pipeline[:1]
-	}
-	for i := 1; i < len(pipeline); i++ {
-		r := &pipeline[i]
-		bytes += len(r.Raw)
-		if r.kind != pipeline[0].kind || bytes > maxRunBytes || r.complaint() != "" {
-			return pipeline[:i]
+// takeSoon waits a little for others to give back.
+func (b *budget) takeSoon(bytes int64) bool {
+	for try := 0; try < 100; try++ {
+		if b.take(bytes) {
+			return true
 		}
+		time.Sleep(20 * time.Millisecond)
 	}
-	return pipeline
+	return false
 }
 
-// ShardOf is the shard of a key, by FNV-1a.
+func (b *budget) give(bytes int64) { b.used.Add(-bytes) }
+
+// Limits of a client that has not logged in.
+var strangerLimits = resp.Limits{Words: 16, Bytes: 8 << 10}
+
+// ShardOf is the shard of a key. If the key has braces with text in between,
+// only that text counts, so that keys can be kept together.
 func ShardOf(key []byte, shards uint64) uint64 {
-	hash := uint64(14695981039346656037)
-	for _, b := range key {
-		hash = (hash ^ uint64(b)) * 1099511628211
-	}
+	hash := machine.Hash(hashed(key))
 	return (hash^hash>>32)%shards + 1
 }

@@ -10,6 +10,8 @@ import (
 const (
 	KindDelete = 0
 	KindPut    = 1
+
+	kindDeleteRange = 15
 )
 
 const batchHeader = 12 // A sequence number, which the engine sets; a count.
@@ -34,39 +36,6 @@ func appendString(to []byte, prefix string, text []byte) []byte {
 	return append(append(to, prefix...), text...)
 }
 
-// EachUpdate calls visit for the updates in order; visit may be nil. It says
-// how many there are, and whether the bytes are nothing but updates.
-func EachUpdate(updates []byte, visit func(kind byte, key []byte)) (int, error) {
-	count := 0
-	for len(updates) > 0 {
-		kind := updates[0]
-		if kind > KindPut {
-			return 0, ErrMalformed
-		}
-		key, rest, ok := cutString(updates[1:])
-		if ok && kind == KindPut {
-			_, rest, ok = cutString(rest)
-		}
-		if !ok {
-			return 0, ErrMalformed
-		}
-		if visit != nil {
-			visit(kind, key)
-		}
-		count++
-		updates = rest
-	}
-	return count, nil
-}
-
-func cutString(from []byte) (text, rest []byte, ok bool) {
-	size, n := binary.Uvarint(from)
-	if n <= 0 || size > uint64(len(from)-n) {
-		return nil, nil, false
-	}
-	return from[n : n+int(size)], from[n+int(size):], true
-}
-
 // Batch gathers updates for one Write.
 type Batch struct {
 	bytes []byte
@@ -79,7 +48,7 @@ func (b *Batch) Reset() {
 	b.count = 0
 }
 
-// Add adds what EachUpdate has found to be `count` updates.
+// Add adds `count` updates that are in the format.
 func (b *Batch) Add(updates []byte, count int) {
 	b.bytes = append(b.bytes, updates...)
 	b.count += uint32(count)
@@ -90,6 +59,29 @@ func (b *Batch) Put(key string, value []byte) {
 	b.bytes = AppendPut(b.bytes, key, nil, value)
 	b.count++
 }
+
+// PutBytes is Put of a key of bytes.
+func (b *Batch) PutBytes(key, value []byte) {
+	b.bytes = AppendPut(b.bytes, "", key, value)
+	b.count++
+}
+
+// Delete adds one that removes a key.
+func (b *Batch) Delete(key []byte) {
+	b.bytes = AppendDelete(b.bytes, "", key)
+	b.count++
+}
+
+// DeleteRange adds one that removes the keys from `from` up to, not including,
+// `to`.
+func (b *Batch) DeleteRange(from, to string) {
+	b.bytes = appendString(append(b.bytes, kindDeleteRange), from, nil)
+	b.bytes = appendString(b.bytes, to, nil)
+	b.count++
+}
+
+// Size is the number of bytes.
+func (b *Batch) Size() int { return len(b.bytes) }
 
 // Bytes is the batch for Write, until it changes.
 func (b *Batch) Bytes() []byte {

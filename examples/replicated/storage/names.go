@@ -11,6 +11,9 @@ import (
 const (
 	namesName = "names"
 	shardsKey = "shards"
+	formatKey = "format"
+	// Of what the shards' databases hold, see machine/format.go.
+	format = "2"
 )
 
 // Node is the databases of the shards of a node. The contents of a shard are
@@ -37,7 +40,16 @@ func OpenNode(engine Engine, shards int) (*Node, error) {
 	recorded, err := n.record(shardsKey)
 	if err == nil && recorded == "" {
 		recorded = strconv.Itoa(shards)
-		err = n.setRecord(shardsKey, recorded)
+		if err = n.setRecord(formatKey, format); err == nil {
+			err = n.setRecord(shardsKey, recorded)
+		}
+	}
+	var found string
+	if err == nil {
+		found, err = n.record(formatKey)
+	}
+	if err == nil && found != format {
+		err = fmt.Errorf("storage: this directory has format %q and not %s", found, format)
 	}
 	if err == nil && recorded != strconv.Itoa(shards) {
 		err = fmt.Errorf("storage: this directory is of %s shards", recorded)
@@ -49,8 +61,96 @@ func OpenNode(engine Engine, shards int) (*Node, error) {
 	return n, nil
 }
 
+// Record is a text that was recorded; "" for none. Names that begin with
+// "shard" are this package's own.
+func (n *Node) Record(key string) (string, error) {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	return n.record(key)
+}
+
+// SetRecord records a text, which survives a crash. "" removes it.
+func (n *Node) SetRecord(key, value string) error {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	if value != "" {
+		return n.setRecord(key, value)
+	}
+	return n.removeRecord(key)
+}
+
+// SetRecords records texts in one write: after a crash all of them are there,
+// or none.
+func (n *Node) SetRecords(texts map[string]string) error {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	if len(texts) == 0 {
+		return nil
+	}
+	var batch Batch
+	batch.Reset()
+	for key, text := range texts {
+		batch.Put(key, []byte(text))
+	}
+	if err := n.names.Write(batch.Bytes()); err != nil {
+		return err
+	}
+	return n.names.Sync()
+}
+
+// Records are those whose keys have a prefix.
+func (n *Node) Records(prefix string) (map[string]string, error) {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	snapshot, err := n.names.Snapshot()
+	if err != nil {
+		return nil, err
+	}
+	defer snapshot.Close()
+	entries, err := snapshot.Entries([]byte(prefix), append([]byte(prefix), 0xff))
+	if err != nil {
+		return nil, err
+	}
+	defer entries.Close()
+	records := map[string]string{}
+	buffer := make([]byte, 1<<20)
+	for {
+		_, size, err := entries.Fill(buffer)
+		if err != nil || size == 0 {
+			return records, err
+		}
+		for rest := buffer[:size]; len(rest) > 0; {
+			var key, value []byte
+			if key, value, rest, err = NextEntry(rest); err != nil {
+				return nil, err
+			}
+			records[string(key)] = string(value)
+		}
+	}
+}
+
+// Forget removes the databases of a shard, which are closed, and its record.
+func (n *Node) Forget(shard uint64) error {
+	n.mutex.Lock()
+	defer n.mutex.Unlock()
+	if err := n.removeRecord(shardKey(shard)); err != nil {
+		return err
+	}
+	return n.dropOthers(shard, "")
+}
+
+func (n *Node) removeRecord(key string) error {
+	var batch Batch
+	batch.Reset()
+	batch.Add(AppendDelete(nil, "", []byte(key)), 1)
+	if err := n.names.Write(batch.Bytes()); err != nil {
+		return err
+	}
+	return n.names.Sync()
+}
+
 func (n *Node) record(key string) (string, error) {
-	values, err := n.names.Get([][]byte{[]byte(key)}, nil)
+	values, err := n.names.Get([][]byte{[]byte(key)}, nil, 0)
 	if err != nil {
 		return "", err
 	}

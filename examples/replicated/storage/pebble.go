@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 
 	"github.com/cockroachdb/pebble"
 	"github.com/cockroachdb/pebble/bloom"
@@ -20,9 +21,15 @@ type pebbleEngine struct {
 	options Options
 }
 
-type pebbleDatabase struct{ db *pebble.DB }
+type pebbleDatabase struct {
+	db    *pebble.DB
+	users atomic.Int32 // The database and its snapshots; the last one closes it.
+}
 
-type pebbleSnapshot struct{ snapshot *pebble.Snapshot }
+type pebbleSnapshot struct {
+	d        *pebbleDatabase
+	snapshot *pebble.Snapshot
+}
 
 type pebbleIterator struct{ iterator *pebble.Iterator }
 
@@ -46,7 +53,9 @@ func (e *pebbleEngine) open(name string) (Database, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &pebbleDatabase{db}, nil
+	d := &pebbleDatabase{db: db}
+	d.users.Store(1)
+	return d, nil
 }
 
 type silent struct{}
@@ -116,13 +125,14 @@ func (d *pebbleDatabase) Load(entries []byte) error {
 
 func (d *pebbleDatabase) Flush() error { return d.db.Flush() }
 
-func (d *pebbleDatabase) Get(keys, values [][]byte) ([][]byte, error) {
+func (d *pebbleDatabase) Get(keys, values [][]byte, limit int) ([][]byte, error) {
 	var from pebble.Reader = d.db
 	if len(keys) > 1 {
 		snapshot := d.db.NewSnapshot()
 		defer snapshot.Close()
 		from = snapshot
 	}
+	size := 0
 	for _, key := range keys {
 		value, closer, err := from.Get(key)
 		if err == pebble.ErrNotFound {
@@ -132,6 +142,10 @@ func (d *pebbleDatabase) Get(keys, values [][]byte) ([][]byte, error) {
 		if err != nil {
 			return values, err
 		}
+		if size += len(value); limit > 0 && size > limit {
+			closer.Close()
+			return values, ErrTooLarge
+		}
 		values = append(values, append(make([]byte, 0, len(value)), value...))
 		closer.Close()
 	}
@@ -139,10 +153,16 @@ func (d *pebbleDatabase) Get(keys, values [][]byte) ([][]byte, error) {
 }
 
 func (d *pebbleDatabase) Snapshot() (Snapshot, error) {
-	return &pebbleSnapshot{d.db.NewSnapshot()}, nil
+	d.users.Add(1)
+	return &pebbleSnapshot{d, d.db.NewSnapshot()}, nil
 }
 
-func (d *pebbleDatabase) Close() error { return d.db.Close() }
+func (d *pebbleDatabase) Close() error {
+	if d.users.Add(-1) > 0 {
+		return nil
+	}
+	return d.db.Close()
+}
 
 func (s *pebbleSnapshot) Entries(from, to []byte) (Iterator, error) {
 	iterator := s.snapshot.NewIter(&pebble.IterOptions{LowerBound: from, UpperBound: to})
@@ -150,7 +170,10 @@ func (s *pebbleSnapshot) Entries(from, to []byte) (Iterator, error) {
 	return &pebbleIterator{iterator}, nil
 }
 
-func (s *pebbleSnapshot) Close() { s.snapshot.Close() }
+func (s *pebbleSnapshot) Close() {
+	s.snapshot.Close()
+	s.d.Close()
+}
 
 func (i *pebbleIterator) Fill(buffer []byte) (entries, size int, err error) {
 	for i.iterator.Valid() {

@@ -10,10 +10,16 @@
 // then the key, then the value.
 package storage
 
-import "errors"
+import (
+	"errors"
+	"time"
+)
 
 // ErrTooSmall says that the buffer has no space for even one entry.
 var ErrTooSmall = errors.New("storage: the buffer is too small for an entry")
+
+// ErrTooLarge says that values have more bytes than the caller takes.
+var ErrTooLarge = errors.New("storage: the values are larger than the limit")
 
 // Options of an engine.
 type Options struct {
@@ -41,8 +47,18 @@ type Engine interface {
 	Describe() string
 }
 
-// Database is an open one. Safe for concurrent use, but for Close, before which
-// its snapshots are to be closed.
+// Watched is an Engine that can be observed.
+type Watched interface {
+	// Metrics is a part of a page for Prometheus.
+	Metrics() string
+	// Trace writes what the engine does for a time to a file, which the tool
+	// `varve trace` reads, or until `stop` is closed. Only one trace is taken at
+	// a time.
+	Trace(path string, length time.Duration, stop <-chan struct{}) error
+}
+
+// Database is an open one. Safe for concurrent use, but for Close. Its snapshots
+// may outlive it.
 type Database interface {
 	// Write does all updates of a batch or none. After a crash there is a prefix
 	// of all batches, at least those before the last Sync. With Varve, all of
@@ -54,8 +70,9 @@ type Database interface {
 	Load(entries []byte) error
 	Flush() error
 	// Get appends to values, for each key of one moment, its value; nil if it
-	// is not there.
-	Get(keys [][]byte, values [][]byte) ([][]byte, error)
+	// is not there. If the values have more than `limit` bytes, the error is
+	// ErrTooLarge, and not much more was read. A limit of 0 is none.
+	Get(keys [][]byte, values [][]byte, limit int) ([][]byte, error)
 	// Snapshot is a moment that stays as it is while writes go on.
 	Snapshot() (Snapshot, error)
 	Close() error

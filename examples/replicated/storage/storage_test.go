@@ -4,7 +4,10 @@
 // replacement. Method: stop after each step, and open again.
 package storage
 
-import "testing"
+import (
+	"fmt"
+	"testing"
+)
 
 func must(t *testing.T, err error) {
 	t.Helper()
@@ -35,7 +38,7 @@ func expect(t *testing.T, n *Node, shard uint64, value string, databases int) {
 	db, err := n.Open(shard)
 	must(t, err)
 	defer db.Close()
-	values, err := db.Get([][]byte{[]byte("key")}, nil)
+	values, err := db.Get([][]byte{[]byte("key")}, nil, 0)
 	must(t, err)
 	if string(values[0]) != value {
 		t.Fatalf("shard %d: %q, not %q", shard, values[0], value)
@@ -106,6 +109,50 @@ func TestEntriesAreCutCleanly(t *testing.T) {
 	}
 }
 
+func TestValuesOverTheLimitAreRefused(t *testing.T) {
+	n := openNode(t, t.TempDir())
+	defer n.Close()
+	db, err := n.Open(1)
+	must(t, err)
+	defer db.Close()
+	var batch Batch
+	batch.Reset()
+	var keys [][]byte
+	for i := 0; i < 100; i++ {
+		key := fmt.Sprint("key", i)
+		keys = append(keys, []byte(key), []byte("none"))
+		batch.Put(key, make([]byte, 10))
+	}
+	batch.Put("large", make([]byte, 1000))
+	must(t, db.Write(batch.Bytes()))
+	for _, one := range []struct {
+		keys  [][]byte
+		limit int
+		good  bool
+	}{
+		{keys, 0, true}, {keys, 1000, true}, {keys, 999, false}, {keys, 1, false},
+		{keys[:1], 10, true}, {keys[:1], 9, false}, {keys[1:2], 1, true},
+		{[][]byte{[]byte("large")}, 999, false}, {[][]byte{[]byte("large")}, 1000, true},
+		{append(keys[:200:200], []byte("large")), 2000, true}, {append(keys[:200:200], []byte("large")), 1999, false},
+	} {
+		values, err := db.Get(one.keys, nil, one.limit)
+		if one.good {
+			must(t, err)
+			size := 0
+			for i, value := range values {
+				if size += len(value); (value == nil) != (string(one.keys[i]) == "none") {
+					t.Errorf("%s: %q", one.keys[i], value)
+				}
+			}
+			if len(values) != len(one.keys) || one.limit > 0 && size > one.limit {
+				t.Errorf("%d values, %d bytes", len(values), size)
+			}
+		} else if err != ErrTooLarge {
+			t.Errorf("%d keys, limit %d: %v", len(one.keys), one.limit, err)
+		}
+	}
+}
+
 // What the way to C and back costs, with two small strings of Go; with Pebble,
 // nothing.
 func BenchmarkCall(b *testing.B) {
@@ -130,6 +177,6 @@ func BenchmarkGetOfNothing(b *testing.B) {
 	}
 	keys, values := [][]byte{[]byte("key")}, make([][]byte, 0, 1)
 	for i := 0; i < b.N; i++ {
-		db.Get(keys, values)
+		db.Get(keys, values, 0)
 	}
 }

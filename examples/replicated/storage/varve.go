@@ -15,6 +15,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
+	"sync"
 	"unsafe"
 )
 
@@ -24,6 +26,10 @@ type varveEngine struct {
 	logged    *C.varve_writeoptions_t
 	unlogged  *C.varve_writeoptions_t
 	flushWait *C.varve_flushoptions_t
+
+	cache      *C.varve_cache_t
+	statistics *C.varve_statistics_t // Of all databases.
+	tracing    sync.Mutex
 }
 
 type varveDatabase struct {
@@ -59,10 +65,12 @@ func OpenEngine(dir string, options Options) (Engine, error) {
 	o := C.varve_options_create()
 	defer C.varve_options_destroy(o)
 	cache := C.varve_cache_create_lru(C.size_t(options.CacheBytes))
-	defer C.varve_cache_destroy(cache)
 	filter := C.varve_filterpolicy_create_bloom(10)
 	C.varve_options_set_create_if_missing(o, 1)
 	C.varve_options_set_cache(o, cache)
+	// Counts, and the times of long steps.
+	statistics := C.varve_statistics_create(C.varve_statistics_level_except_detailed_timers)
+	C.varve_options_set_statistics(o, statistics)
 	C.varve_options_set_filter_policy(o, filter) // Lives as long as we do.
 	C.varve_options_set_write_buffer_size(o, C.size_t(options.WriteBufferBytes))
 	C.varve_options_set_max_open_files(o, C.int(options.OpenFiles))
@@ -74,9 +82,12 @@ func OpenEngine(dir string, options Options) (Engine, error) {
 	var message *C.char
 	catalog := C.varve_catalog_open(o, root, &message)
 	if catalog == nil {
+		C.varve_cache_destroy(cache)
+		C.varve_statistics_destroy(statistics)
 		return nil, takeError(message)
 	}
 	e := &varveEngine{
+		cache: cache, statistics: statistics,
 		catalog: catalog, read: C.varve_readoptions_create(),
 		logged: C.varve_writeoptions_create(), unlogged: C.varve_writeoptions_create(),
 		flushWait: C.varve_flushoptions_create(),
@@ -155,6 +166,8 @@ func (e *varveEngine) Close() error {
 	C.varve_writeoptions_destroy(e.logged)
 	C.varve_writeoptions_destroy(e.unlogged)
 	C.varve_flushoptions_destroy(e.flushWait)
+	C.varve_cache_destroy(e.cache)
+	C.varve_statistics_destroy(e.statistics)
 	return takeError(message)
 }
 
@@ -180,9 +193,12 @@ func (d *varveDatabase) Flush() error {
 	return takeError(message)
 }
 
-func (d *varveDatabase) Get(keys, values [][]byte) ([][]byte, error) {
+func (d *varveDatabase) Get(keys, values [][]byte, limit int) ([][]byte, error) {
+	if limit == 0 {
+		limit = math.MaxInt32
+	}
 	if len(keys) == 1 {
-		value, err := d.getOne(keys[0])
+		value, err := d.getOne(keys[0], limit)
 		return append(values, value), err
 	}
 	var packed []byte
@@ -190,7 +206,9 @@ func (d *varveDatabase) Get(keys, values [][]byte) ([][]byte, error) {
 		packed = binary.LittleEndian.AppendUint32(packed, uint32(len(key)))
 		packed = append(packed, key...)
 	}
-	buffer := make([]byte, 128*len(keys))
+	// A buffer is never larger than what the caller takes, with the lengths.
+	most := limit + 4*len(keys)
+	buffer := make([]byte, min(128*len(keys), most))
 	for {
 		a := C.call_get_many(d.db, pointer(packed), C.size_t(len(packed)),
 			pointer(buffer), C.size_t(len(buffer)))
@@ -200,7 +218,10 @@ func (d *varveDatabase) Get(keys, values [][]byte) ([][]byte, error) {
 		if int(a.count) == len(keys) {
 			break
 		}
-		buffer = make([]byte, 2*int(a.size))
+		if int(a.size) > most {
+			return values, ErrTooLarge
+		}
+		buffer = make([]byte, min(2*int(a.size), most))
 	}
 	for range keys {
 		size := binary.LittleEndian.Uint32(buffer)
@@ -215,13 +236,16 @@ func (d *varveDatabase) Get(keys, values [][]byte) ([][]byte, error) {
 	return values, nil
 }
 
-func (d *varveDatabase) getOne(key []byte) ([]byte, error) {
+func (d *varveDatabase) getOne(key []byte, limit int) ([]byte, error) {
 	buffer := make([]byte, 256)
 	for {
 		a := C.call_get(d.db, d.engine.read, pointer(key), C.size_t(len(key)),
 			pointer(buffer), C.size_t(len(buffer)))
 		if a.error != nil || a.found == 0 {
 			return nil, takeError(a.error)
+		}
+		if int(a.size) > limit {
+			return nil, ErrTooLarge
 		}
 		if int(a.size) <= len(buffer) {
 			return buffer[:a.size], nil

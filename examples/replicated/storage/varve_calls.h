@@ -112,3 +112,12 @@ static inline varve_iterator_t* call_iterate(varve_t* db,
   varve_iter_seek_to_first(iterator);
   return iterator;
 }
+
+// Reads a property that is a number into `size`.
+static inline answer call_property(varve_t* db, const char* name) {
+  answer a = {NULL, 0, 0, 0};
+  uint64_t value = 0;
+  a.found = varve_property_int(db, name, &value) == 0;
+  a.size = (size_t)value;
+  return a;
+}

@@ -6,6 +6,9 @@ package main
 import (
 	"flag"
 	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
 	"os"
 	"os/signal"
 	"strconv"
@@ -13,38 +16,64 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/lni/dragonboat/v3/logger"
-
 	"varve.example/replicated/node"
 	"varve.example/replicated/redis"
 )
 
 func main() {
 	var options node.Options
-	flag.Uint64Var(&options.ID, "id", 0, "number of the replica, from 1, never used again once replaced")
+	flag.Uint64Var(&options.ID, "id", 0, "with --peers: this node's number, from 1")
 	flag.StringVar(&options.Address, "address", "", "HOST:PORT at which other nodes reach this one")
-	peers := flag.String("peers", "", "ID=HOST:PORT,... of all the first nodes, with this one")
-	join := flag.Bool("join", false, "in place of --peers: NODE.REPLACE has taken this node in")
-	flag.Uint64Var(&options.Shards, "shards", 8, "shards, of which a key's hash chooses one; cannot be changed")
+	peers := flag.String("peers", "", "ID=HOST:PORT,... of all the first nodes of a cluster, with this one")
+	flag.BoolVar(&options.Create, "create", false, "with --peers, at the first start only: this node's directory is that of a new cluster")
+	flag.StringVar(&options.Cluster, "cluster", "", "name of a new cluster (default varve); with --join, the cluster must have it")
+	flag.StringVar(&options.Join, "join", "", "in place of --peers: HOST:PORT,... of nodes of the cluster to join")
+	flag.Uint64Var(&options.Shards, "shards", 8, "shards of a new cluster, of which a key's hash chooses one; cannot be changed")
+	flag.IntVar(&options.Replicas, "replicas", 3, "replicas of each shard of a new cluster")
 	flag.StringVar(&options.Dir, "dir", "", "where the data is; made if need be")
-	client := flag.String("redis", "127.0.0.1:6379", "HOST:PORT for clients; there is no password")
-	stale := flag.Bool("stale-reads", false, "answer reads from this node without asking the others")
+	flag.StringVar(&options.Backups, "backups", "", "where backups are written and read; DIR/backups if empty")
+	flag.StringVar(&options.Client, "redis", "127.0.0.1:6379", "HOST:PORT for clients; other than loopback only with a password")
+	watch := flag.String("watch", "", "HOST:PORT of /metrics, /healthz and /readyz; none if empty")
+	var clients clientFlags
+	clients.define()
+	peerFlags(&options)
+	hash := flag.Bool("hash-password", false, "read a password from standard input, print it for --users-file, and end")
 	flag.Uint64Var(&options.RoundMS, "round-ms", 50, "milliseconds of a tick; 10 of silence are an election")
 	flag.Uint64Var(&options.SnapshotEntries, "snapshot-entries", 20000, "log entries after which the log is cut")
 	flag.DurationVar(&options.Timeout, "timeout", 3*time.Second, "of a request")
+	level := flag.String("log-level", "info", "debug, info, warn or error")
+	format := flag.String("log-format", "text", "text or json")
 	flag.Parse()
+	if *hash {
+		if err := hashPassword(); err != nil {
+			fmt.Fprintln(os.Stderr, "varve-node:", err)
+			os.Exit(2)
+		}
+		return
+	}
 	members, err := parsePeers(*peers)
-	if err == nil && (options.ID == 0 || options.Address == "" || options.Dir == "" ||
-		options.Shards == 0 || *join == (len(members) > 0) || flag.NArg() > 0) {
-		err = fmt.Errorf("needs --id, --address, --dir, and --peers or --join")
+	if err == nil {
+		err = setLog(*level, *format)
+	}
+	// A node that was started before needs neither --peers nor --join.
+	if err == nil && (options.Address == "" || options.Dir == "" || options.Shards == 0 || options.Replicas < 1 ||
+		(len(members) > 0 && (options.ID == 0 || options.Join != "")) ||
+		(options.Create && len(members) == 0) || flag.NArg() > 0) {
+		err = fmt.Errorf("needs --address, --dir, and --id with --peers and at first --create, or --join")
+	}
+	if err == nil {
+		err = clients.finish(options.Client)
+	}
+	if err == nil {
+		warnOfPeers(&options)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "varve-node:", err)
 		os.Exit(2)
 	}
-	options.Peers = members
-	if err := run(options, *client, *stale); err != nil {
-		fmt.Fprintln(os.Stderr, "varve-node:", err)
+	options.Peers, options.MaxRequest = members, clients.options.MaxRequest
+	if err := run(options, *watch, &clients); err != nil {
+		slog.Error("the node ends", "error", err)
 		os.Exit(1)
 	}
 }
@@ -65,29 +94,46 @@ func parsePeers(text string) (map[uint64]string, error) {
 	return peers, nil
 }
 
-func run(options node.Options, client string, stale bool) error {
-	for _, name := range []string{"dragonboat", "raft", "rsm", "grpc", "logdb", "pebblekv",
-		"config", "raftpb", "settings", "server", "utils"} {
-		logger.GetLogger(name).SetLevel(logger.ERROR)
-	}
-	// It would tell of each attempt to reach a node that is down.
-	logger.GetLogger("transport").SetLevel(logger.CRITICAL)
-	stop := make(chan os.Signal, 1)
-	signal.Notify(stop, syscall.SIGINT, syscall.SIGTERM)
+// run serves until a signal or an error ends it.
+func run(options node.Options, watch string, clients *clientFlags) error {
+	reload := make(chan os.Signal, 1)
+	signal.Notify(reload, syscall.SIGHUP)
 	n, err := node.Start(options)
 	if err != nil {
 		return err
 	}
 	defer n.Stop()
-	server := redis.NewServer(client, n, stale)
-	failed := make(chan error, 1)
-	go func() { failed <- server.Serve() }()
-	fmt.Printf("varve-node %d: clients at %s, other nodes at %s\n", options.ID, client, options.Address)
-	select {
-	case err := <-failed:
+	// Only now: a node that waits for others in its start ends at once.
+	stop := make(chan os.Signal, 1)
+	signal.Notify(stop, syscall.SIGINT, syscall.SIGTERM)
+	failed := make(chan error, 2)
+	if watch != "" {
+		listener, err := net.Listen("tcp", watch)
+		if err != nil {
+			return err
+		}
+		defer listener.Close()
+		go func() { failed <- http.Serve(listener, n.Handler()) }()
+	}
+	server := redis.NewServer(clients.options, n)
+	if err := server.Listen(); err != nil {
 		return err
-	case <-stop:
-		server.Close()
-		return nil
+	}
+	go func() { failed <- server.Serve() }()
+	slog.Info("serving", "node", n.Number(), "clients", options.Client, "nodes", options.Address, "watch", watch)
+	for {
+		select {
+		case err := <-failed:
+			return err
+		case err := <-n.Failed():
+			server.Close()
+			return err
+		case <-reload:
+			clients.reload()
+		case <-stop:
+			slog.Info("stopping", "node", n.Number())
+			server.Close()
+			return nil
+		}
 	}
 }

@@ -1,0 +1,248 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+
+// Goal: a backup that is taken while the cluster serves is restored to the
+// same contents, also with another number of shards, and after a restore that
+// has failed; nodes that write one together are kept apart; damage is noticed;
+// what a node shows of itself can be read. Method: real processes; checksums.
+package cluster
+
+import (
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// contents is the number and the checksum of all entries, from an answer.
+func contents(lines []string) string { return lines[len(lines)-1] }
+
+func TestABackupIsRestoredIntoANewCluster(t *testing.T) {
+	dir := t.TempDir()
+	backups := "--backups=" + filepath.Join(dir, "backups")
+	c := newCluster(t, 4, backups) // One node has to fetch shards from others.
+	const writers = 4
+	var filled sync.WaitGroup
+	for w := 0; w < writers; w++ {
+		filled.Add(1)
+		go func() {
+			defer filled.Done()
+			for i := w; i < *backupMegabytes; i += writers {
+				c.fill(c.nodes[w], fmt.Sprintf("old-%d", i), 1000, 1000)
+			}
+		}()
+	}
+	if filled.Wait(); t.Failed() {
+		return
+	}
+	want := contents(c.admin(c.nodes[1], "NODE.CHECKSUM"))
+	begin := time.Now()
+	quiet := c.admin(c.nodes[0], "NODE.BACKUP", "quiet")
+	t.Logf("backup of %d MB in %v: %s", *backupMegabytes, time.Since(begin).Round(time.Millisecond), contents(quiet))
+	if contents(quiet) != want {
+		t.Fatalf("%s, not %s", contents(quiet), want)
+	}
+	if _, err := ask(c.nodes[0].client, time.Minute, "NODE.BACKUP", "quiet"); err == nil {
+		t.Fatal("a backup was overwritten")
+	}
+	for _, name := range []string{"../x", "a/b", ".", ""} {
+		if _, err := ask(c.nodes[0].client, time.Minute, "NODE.BACKUP", name); err == nil {
+			t.Fatalf("a backup was written to %q", name)
+		}
+	}
+	// Writes go on; no write after the backup is in it.
+	l := startLoad(c, 4, 50)
+	time.Sleep(500 * time.Millisecond)
+	busy := c.admin(c.nodes[3], "NODE.BACKUP", "busy")
+	l.finish()
+	now := contents(c.admin(c.nodes[2], "NODE.CHECKSUM"))
+	if contents(busy) == now {
+		t.Log("no write came during the backup")
+	}
+	if _, err := ask(c.nodes[0].client, time.Minute, "NODE.RESTORE", "quiet"); err == nil {
+		t.Fatal("a backup was restored over contents")
+	}
+	c.end()
+
+	for _, shards := range []string{fmt.Sprint(*shards), "3"} {
+		other := newCluster(t, 3, backups, "--shards="+shards)
+		if shards == "3" {
+			restoreAndKill(other, "busy")
+		}
+		begin := time.Now()
+		restored := other.admin(other.nodes[0], "NODE.RESTORE", "busy")
+		t.Logf("restored to %s shards in %v", shards, time.Since(begin).Round(time.Millisecond))
+		if contents(restored) != contents(busy) {
+			t.Fatalf("%s, not %s", contents(restored), contents(busy))
+		}
+		if got := contents(other.admin(other.nodes[2], "NODE.CHECKSUM")); got != contents(busy) {
+			t.Fatalf("%s, not %s", got, contents(busy))
+		}
+		if value, err := ask(other.nodes[1].client, 10*time.Second, "GET", "old-0-7"); err != nil ||
+			!strings.HasPrefix(fmt.Sprint(value), "7v") {
+			t.Fatal(value, err)
+		}
+		other.end()
+	}
+
+	// Damage at any place is noticed before anything is proposed.
+	damaged := newCluster(t, 3, backups)
+	path := filepath.Join(dir, "backups", "quiet", "shard-0002")
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, at := range []int{5, len(good) / 2, len(good) - 3} {
+		bad := append([]byte(nil), good...)
+		bad[at] ^= 4
+		if err := os.WriteFile(path, bad, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ask(damaged.nodes[0].client, time.Minute, "NODE.RESTORE", "quiet"); err == nil {
+			t.Fatalf("damage at %d was restored", at)
+		}
+	}
+	if got := contents(damaged.admin(damaged.nodes[0], "NODE.CHECKSUM")); !strings.HasPrefix(got, "entries=0 ") {
+		t.Fatalf("of a damaged backup there is %s", got)
+	}
+}
+
+// end ends all nodes and removes their files, which may be large.
+func (c *cluster) end() {
+	for _, p := range c.nodes {
+		p.terminate()
+		if err := os.RemoveAll(p.dir); err != nil {
+			c.t.Error(err)
+		}
+	}
+}
+
+// restoreAndKill kills a node while it restores a backup, and starts it again.
+func restoreAndKill(c *cluster, name string) {
+	p := c.nodes[2]
+	ended := make(chan error, 1)
+	go func() {
+		_, err := ask(p.client, time.Hour, "NODE.RESTORE", name)
+		ended <- err
+	}()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if count, err := ask(c.nodes[1].client, 10*time.Second, "DBSIZE"); err == nil && count.(int64) > 200 {
+			c.t.Logf("killed after %d keys", count)
+			break
+		}
+	}
+	p.kill()
+	if err := <-ended; err == nil {
+		c.t.Fatal("a backup was restored before its node was killed")
+	}
+	c.start(p)
+	c.await(p)
+	for _, one := range c.nodes {
+		c.ready(one)
+	}
+}
+
+func TestTwoNodesWriteNoBackupTogether(t *testing.T) {
+	dir := t.TempDir()
+	c := newCluster(t, 3, "--backups="+dir)
+	c.fill(c.nodes[0], "key", 2000, 1000)
+	want := contents(c.admin(c.nodes[0], "NODE.CHECKSUM"))
+	results := make(chan error)
+	for i := 0; i < 6; i++ {
+		go func() {
+			_, err := ask(c.nodes[i%2].client, time.Minute, "NODE.BACKUP", "one")
+			results <- err
+		}()
+	}
+	written := 0
+	for i := 0; i < 6; i++ {
+		if <-results == nil {
+			written++
+		}
+	}
+	if written != 1 {
+		t.Fatalf("%d backups of one name were written", written)
+	}
+	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
+		t.Fatal(files, err)
+	}
+	for _, p := range c.nodes {
+		p.terminate()
+	}
+	other := newCluster(t, 3, "--backups="+dir)
+	if got := contents(other.admin(other.nodes[0], "NODE.RESTORE", "one")); got != want {
+		t.Fatalf("%s, not %s", got, want)
+	}
+}
+
+func TestANodeShowsWhatItDoes(t *testing.T) {
+	c := newCluster(t, 3, "--log-format=json")
+	for _, p := range c.nodes {
+		c.ready(p)
+	}
+	c.fill(c.nodes[0], "key", 2000, 100)
+	if _, err := ask(c.nodes[0].client, 10*time.Second, "GET", "key-1"); err != nil {
+		t.Fatal(err)
+	}
+	status, text, err := c.page(c.nodes[0], "/metrics")
+	if err != nil || status != http.StatusOK {
+		t.Fatal(status, err)
+	}
+	for _, want := range []string{
+		`varve_shard_leader_node\{shard="1"\} [1-3]\n`, `varve_replica_applied_index\{shard="8"\} [1-9]`,
+		`varve_replica_lag_entries\{shard="1"\} \d+\n`, `varve_shard_proposal_seconds_count\{shard="2"\} [1-9]`,
+		`varve_shard_proposal_seconds_bucket\{shard="2",le="\+Inf"\} [1-9]`, `varve_node_ready 1\n`,
+		`varve_node_alive\{node="3"\} 1\n`, `varve_shard_replicas\{shard="0"\} 3\n`, `varve_directory_settled 1\n`,
+	} {
+		if !regexp.MustCompile(want).MatchString(text) {
+			t.Errorf("%s is not in /metrics", want)
+		}
+	}
+	if info, err := ask(c.nodes[0].client, 10*time.Second, "INFO"); err != nil || strings.Contains(fmt.Sprint(info), "engine:varve") {
+		for _, want := range []string{`varve_bytes_written\S* [1-9]`, `varve_block_cache_bytes \d`,
+			`varve_database_size_all_mem_tables\{database="shard-1-1"\} [1-9]`} {
+			if !regexp.MustCompile(want).MatchString(text) {
+				t.Errorf("%s is not in /metrics", want)
+			}
+		}
+		traced := make(chan []string, 1)
+		go func() { traced <- c.admin(c.nodes[1], "NODE.TRACE", "1") }()
+		c.fill(c.nodes[0], "more", 2000, 100)
+		file := (<-traced)[0]
+		trace, err := os.ReadFile(file)
+		if err != nil || !strings.Contains(string(trace), "DB::Write") {
+			t.Errorf("no writes in the trace of %d bytes: %v", len(trace), err)
+		}
+		if tool, err := exec.LookPath("varve"); err == nil {
+			if out, err := exec.Command(tool, "trace", file, "--limit=5").CombinedOutput(); err != nil ||
+				!strings.Contains(string(out), "DB::Write") {
+				t.Errorf("varve trace: %v\n%s", err, out)
+			}
+		} else {
+			t.Log("the tool `varve` is not in PATH: the trace was not printed")
+		}
+	}
+	// A node without a majority is alive and not ready.
+	c.nodes[1].kill()
+	c.nodes[2].kill()
+	for end := time.Now().Add(time.Minute); ; time.Sleep(50 * time.Millisecond) {
+		if status, _, err := c.page(c.nodes[0], "/readyz"); err == nil && status == http.StatusServiceUnavailable {
+			break
+		}
+		if time.Now().After(end) {
+			t.Fatal("a node without a majority says that it is ready")
+		}
+	}
+	if status, _, err := c.page(c.nodes[0], "/healthz"); err != nil || status != http.StatusOK {
+		t.Fatal(status, err)
+	}
+	log, err := os.ReadFile(c.nodes[0].dir + ".log")
+	if err != nil || !regexp.MustCompile(`(?m)^\{"time":.*"msg":"replica started".*"shard":1`).Match(log) {
+		t.Errorf("the log is not of JSON: %v\n%s", err, log)
+	}
+}

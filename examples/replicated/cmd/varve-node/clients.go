@@ -1,0 +1,132 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+package main
+
+import (
+	"bufio"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"strings"
+
+	"varve.example/replicated/node"
+	"varve.example/replicated/redis"
+)
+
+// clientFlags are about who may come in, and what they may use.
+type clientFlags struct {
+	options       redis.Options
+	passwordFile  string
+	usersFile     string
+	certFile      string
+	keyFile       string
+	authorities   string
+	allow         string
+	maxMemoryMiB  int64
+	maxRequestMiB int
+	maxAnswerMiB  int
+
+	users       *redis.Users
+	certificate *redis.Certificate
+}
+
+func (f *clientFlags) define() {
+	f.options = redis.DefaultOptions
+	o := &f.options
+	flag.StringVar(&f.passwordFile, "password-file", "", "file with the password of the user `default`")
+	flag.StringVar(&f.usersFile, "users-file", "", "file of users: NAME RIGHT HASH... a line; see --hash-password")
+	flag.StringVar(&f.certFile, "tls-cert", "", "certificate for clients, which then must use TLS")
+	flag.StringVar(&f.keyFile, "tls-key", "", "key of --tls-cert")
+	flag.StringVar(&f.authorities, "tls-client-ca", "", "authorities of which clients must have a certificate")
+	flag.StringVar(&f.allow, "allow-commands", "", "commands that are refused by default: keys,flushall,flushdb")
+	flag.BoolVar(&o.Stale, "stale-reads", false, "answer reads from this node without asking the others")
+	flag.IntVar(&o.MaxConnections, "max-connections", o.MaxConnections, "of clients")
+	flag.IntVar(&o.MaxPipeline, "max-pipeline", o.MaxPipeline, "commands of a connection that are taken together")
+	flag.IntVar(&o.MaxWords, "max-words", o.MaxWords, "words of a command")
+	flag.IntVar(&f.maxRequestMiB, "max-request-mib", o.MaxRequest>>20, "mebibytes of a command")
+	flag.IntVar(&f.maxAnswerMiB, "max-answer-mib", o.MaxAnswer>>20, "mebibytes of the values that one command reads")
+	flag.Int64Var(&f.maxMemoryMiB, "max-client-memory-mib", o.MaxMemory>>20, "mebibytes of all requests and answers that are under way")
+	flag.DurationVar(&o.AuthTimeout, "auth-timeout", o.AuthTimeout, "from connecting to logging in")
+	flag.DurationVar(&o.RequestTimeout, "request-timeout", o.RequestTimeout, "from a command's first byte to its last one")
+	flag.DurationVar(&o.WriteTimeout, "write-timeout", o.WriteTimeout, "for a client to take a mebibyte of answers")
+	flag.DurationVar(&o.IdleTimeout, "idle-timeout", o.IdleTimeout, "between two commands; 0 for no limit")
+}
+
+// finish reads the files. The address is where clients come.
+func (f *clientFlags) finish(address string) (err error) {
+	o := &f.options
+	o.Address = address
+	o.MaxRequest, o.MaxAnswer, o.MaxMemory = f.maxRequestMiB<<20, f.maxAnswerMiB<<20, f.maxMemoryMiB<<20
+	if o.MaxConnections < 1 || o.MaxPipeline < 1 || o.MaxWords < 1 || o.MaxRequest < 1 || o.MaxAnswer < 1 ||
+		o.MaxMemory < 2*int64(max(o.MaxRequest, o.MaxAnswer)) || o.AuthTimeout <= 0 || o.RequestTimeout <= 0 ||
+		o.WriteTimeout <= 0 || o.IdleTimeout < 0 {
+		return errors.New("a limit is not positive, or --max-client-memory-mib is not twice --max-request-mib and --max-answer-mib")
+	}
+	for _, name := range strings.Split(f.allow, ",") {
+		if name = strings.ToLower(name); name != "" {
+			if !redis.IsRefused(name) {
+				return fmt.Errorf("--allow-commands: %q is not refused by default", name)
+			}
+			o.Allow = append(o.Allow, name)
+		}
+	}
+	if f.users, err = redis.LoadUsers(f.passwordFile, f.usersFile); err != nil {
+		return err
+	}
+	o.Users = f.users
+	if err := redis.CheckAddress(address, o.Users); err != nil {
+		return err
+	}
+	if (f.certFile == "") != (f.keyFile == "") || f.authorities != "" && f.certFile == "" {
+		return errors.New("--tls-cert, --tls-key: one is missing")
+	}
+	if f.certFile != "" {
+		if o.TLS, f.certificate, err = redis.LoadTLS(f.certFile, f.keyFile, f.authorities); err != nil {
+			return err
+		}
+	} else if redis.CheckAddress(address, nil) != nil {
+		slog.Warn("clients at this address send passwords and data without encryption", "address", address)
+	}
+	return nil
+}
+
+// reload reads files again that an operator may have replaced.
+func (f *clientFlags) reload() {
+	var failures []error
+	if f.users != nil {
+		failures = append(failures, f.users.Reload())
+	}
+	if f.certificate != nil {
+		failures = append(failures, f.certificate.Reload())
+	}
+	if err := errors.Join(failures...); err != nil {
+		slog.Error("the files were not read again", "error", err)
+	} else {
+		slog.Info("users and certificates were read again")
+	}
+}
+
+// peerFlags are about how nodes reach each other.
+func peerFlags(options *node.Options) {
+	flag.StringVar(&options.TLS.CAFile, "peer-ca", "", "authority of all nodes' certificates, which must then use TLS among each other")
+	flag.StringVar(&options.TLS.CertFile, "peer-cert", "", "this node's certificate for other nodes")
+	flag.StringVar(&options.TLS.KeyFile, "peer-key", "", "key of --peer-cert")
+}
+
+// warnOfPeers is about other nodes.
+func warnOfPeers(options *node.Options) {
+	if options.TLS.CAFile == "" && redis.CheckAddress(options.Address, nil) != nil {
+		slog.Warn("nodes trust everyone who reaches this port", "address", options.Address)
+	}
+}
+
+// hashPassword reads a password and prints how a file of users has it.
+func hashPassword() error {
+	line, err := bufio.NewReader(os.Stdin).ReadString('\n')
+	if line = strings.TrimRight(line, "\r\n"); line == "" {
+		return fmt.Errorf("no password on standard input: %v", err)
+	}
+	fmt.Println(redis.HashPassword([]byte(line)))
+	return nil
+}

@@ -1,0 +1,65 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"os"
+
+	"github.com/lni/dragonboat/v3/logger"
+)
+
+// setLog has all of the program log to standard error, dragonboat included.
+func setLog(level, format string) error {
+	var least slog.Level
+	if err := least.UnmarshalText([]byte(level)); err != nil {
+		return fmt.Errorf("--log-level: %w", err)
+	}
+	options := &slog.HandlerOptions{Level: least}
+	switch format {
+	case "text":
+		slog.SetDefault(slog.New(slog.NewTextHandler(os.Stderr, options)))
+	case "json":
+		slog.SetDefault(slog.New(slog.NewJSONHandler(os.Stderr, options)))
+	default:
+		return fmt.Errorf("--log-format: %q is neither text nor json", format)
+	}
+	logger.SetLoggerFactory(func(name string) logger.ILogger { return &raftLog{name: name} })
+	return nil
+}
+
+// raftLog passes on what dragonboat logs. It calls information what is of no
+// use to an operator, and warns of each attempt to reach a node that is down:
+// these have the level Debug here.
+type raftLog struct {
+	name string
+}
+
+func (l *raftLog) SetLevel(logger.LogLevel) {}
+
+func (l *raftLog) log(level slog.Level, format string, arguments []interface{}) {
+	if slog.Default().Enabled(context.Background(), level) {
+		slog.Log(context.Background(), level, fmt.Sprintf(format, arguments...), "part", l.name)
+	}
+}
+
+func (l *raftLog) Debugf(format string, arguments ...interface{}) {}
+func (l *raftLog) Infof(format string, arguments ...interface{}) {
+	l.log(slog.LevelDebug, format, arguments)
+}
+func (l *raftLog) Warningf(format string, arguments ...interface{}) {
+	l.log(slog.LevelDebug, format, arguments)
+}
+func (l *raftLog) Errorf(format string, arguments ...interface{}) {
+	level := slog.LevelError
+	if l.name == "transport" {
+		level = slog.LevelDebug
+	}
+	l.log(level, format, arguments)
+}
+func (l *raftLog) Panicf(format string, arguments ...interface{}) {
+	text := fmt.Sprintf(format, arguments...)
+	slog.Error(text, "part", l.name)
+	panic(text)
+}

@@ -1,0 +1,134 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+package machine
+
+import (
+	"encoding/binary"
+	"fmt"
+	"hash/crc64"
+	"io"
+
+	"varve.example/replicated/storage"
+)
+
+// Stream is a query that writes the contents at one moment, in the form of a
+// snapshot, and returns Contents. It fails if Stop is closed meanwhile.
+type Stream struct {
+	To   io.Writer
+	Stop <-chan struct{}
+}
+
+// Contents describes entries. The sums do not depend on their order, so that the
+// sums of shards can be added and compared with those of other shards. Lasting
+// entries are those that do not expire, and are not about expiry.
+type Contents struct {
+	Applied, Entries, Sum uint64
+	Lasting, LastingSum   uint64
+}
+
+// AddTo adds contents of another shard.
+func (c Contents) AddTo(total *Contents) {
+	total.Entries += c.Entries
+	total.Sum += c.Sum
+	total.Lasting += c.Lasting
+	total.LastingSum += c.LastingSum
+}
+
+// ContainsLasting says whether all entries of others that do not expire are
+// there, and nothing else. The others may have expired since.
+func (c Contents) ContainsLasting(others Contents) bool {
+	return c.Lasting == others.Lasting && c.LastingSum == others.LastingSum && c.Entries <= others.Entries
+}
+
+// Add counts one entry; that of the applied index is no entry.
+func (c *Contents) Add(key, value []byte) {
+	if string(key) == indexKey {
+		c.Applied = binary.LittleEndian.Uint64(value)
+		return
+	}
+	table := crc64.MakeTable(crc64.ECMA)
+	sizes := binary.LittleEndian.AppendUint64(nil, uint64(len(key))<<32|uint64(len(value)))
+	sum := crc64.Update(crc64.Update(crc64.Update(0, table, sizes), table, key), table, value)
+	c.Sum += sum
+	c.Entries++
+	if key[0] == Prefix[0] && len(value) > 0 && value[0]&flagExpires == 0 {
+		c.LastingSum += sum
+		c.Lasting++
+	}
+}
+
+func (m *Machine) stream(q Stream) (Contents, error) {
+	var contents Contents
+	snapshot, err := m.moment()
+	if err != nil {
+		return contents, err
+	}
+	defer snapshot.Close()
+	err = saveChunks(snapshot, q.To, q.Stop, func(chunk []byte) error {
+		return eachOf(chunk, func(key, value []byte) error {
+			contents.Add(key, value)
+			return nil
+		})
+	})
+	return contents, err
+}
+
+// eachOf calls visit for each entry of a chunk, until it fails.
+func eachOf(chunk []byte, visit func(key, value []byte) error) error {
+	for len(chunk) > 0 {
+		key, value, rest, err := storage.NextEntry(chunk)
+		if err == nil {
+			err = visit(key, value)
+		}
+		if err != nil {
+			return err
+		}
+		chunk = rest
+	}
+	return nil
+}
+
+// CopyStream copies one stream, and checks it. An error may come after a part
+// of it.
+func CopyStream(to io.Writer, from io.Reader) error {
+	var header [chunkHeader]byte
+	return loadChunks(from, nil, func(chunk []byte) error {
+		putHeader(header[:], chunk)
+		if _, err := to.Write(header[:]); err != nil {
+			return err
+		}
+		_, err := to.Write(chunk)
+		return err
+	}, func() error {
+		putHeader(header[:], nil)
+		_, err := to.Write(header[:])
+		return err
+	})
+}
+
+// ReadStream calls visit for the entries of a stream that are of users, with
+// the keys as they are stored, and returns what it was.
+func ReadStream(from io.Reader, visit func(key, value []byte) error) (Contents, error) {
+	var contents Contents
+	err := loadChunks(from, nil, func(chunk []byte) error {
+		return eachOf(chunk, func(key, value []byte) error {
+			if string(key) == indexKey && len(value) != 8 {
+				return fmt.Errorf("%w: an index of %d bytes", errDamaged, len(value))
+			}
+			contents.Add(key, value)
+			if string(key) == indexKey {
+				return nil
+			}
+			return visit(key, value)
+		})
+	}, func() error { return nil })
+	return contents, err
+}
+
+// UserKey is the key as a user knows it, also of an entry about its expiry.
+func UserKey(stored []byte) []byte {
+	header := keyHeader
+	if stored[0] == expiryPrefix[0] {
+		header = expiryHeader + bucketBytes
+	}
+	return stored[min(header, len(stored)):]
+}

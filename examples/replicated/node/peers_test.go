@@ -1,0 +1,177 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+
+// Goal: a node that cannot be reached, is slow or says nothing costs its callers
+// a bounded time, and others nothing. Method: connections to servers made here.
+
+package node
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/rpc"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+func caller(t *testing.T) *Node {
+	n := &Node{
+		transport: plainTransport(), stop: make(chan struct{}),
+		peers: peers{clients: map[string]*peer{}, dialing: map[string]*dialing{}},
+	}
+	t.Cleanup(func() {
+		for _, client := range n.peers.clients {
+			client.Close()
+		}
+	})
+	return n
+}
+
+func TestWaitersShareAFailureToConnect(t *testing.T) {
+	n := caller(t)
+	var dials atomic.Int32
+	n.transport.dial = func(string) (net.Conn, error) {
+		dials.Add(1)
+		time.Sleep(300 * time.Millisecond)
+		return nil, errors.New("no answer")
+	}
+	var group sync.WaitGroup
+	for i := 0; i < 50; i++ {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			if err := n.callAt("host", "Fast", 0, new(int), time.Second); !errors.Is(err, errNotSent) {
+				t.Error(err)
+			}
+		}()
+	}
+	group.Wait()
+	if dials.Load() > 5 {
+		t.Fatalf("it was dialled %d times", dials.Load())
+	}
+	// A later call tries again.
+	before := dials.Load()
+	n.callAt("host", "Fast", 0, new(int), time.Second)
+	if dials.Load() != before+1 {
+		t.Fatal("a failure was kept")
+	}
+}
+
+// pace answers after milliseconds.
+type pace struct{}
+
+func (pace) Wait(milliseconds int, reply *int) error {
+	time.Sleep(time.Duration(milliseconds) * time.Millisecond)
+	*reply = milliseconds
+	return nil
+}
+
+// accept hands the connections to this address to serve, after their kind.
+func accept(t *testing.T, serve func(net.Conn)) (address string) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			conn, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer conn.Close()
+				io.ReadFull(conn, make([]byte, 1))
+				serve(conn)
+			}()
+		}
+	}()
+	return listener.Addr().String()
+}
+
+func TestASlowCallHarmsNoOthers(t *testing.T) {
+	server := rpc.NewServer()
+	if err := server.RegisterName("Service", pace{}); err != nil {
+		t.Fatal(err)
+	}
+	address := accept(t, func(conn net.Conn) { server.ServeConn(conn) })
+	n := caller(t)
+	wait := func(milliseconds int, limit time.Duration) error {
+		return n.callAt(address, "Wait", milliseconds, new(int), limit)
+	}
+	if err := wait(0, time.Minute); err != nil {
+		t.Fatal(err)
+	}
+	first := n.peers.clients[address]
+	other := make(chan error)
+	go func() { other <- wait(2000, time.Minute) }()
+	go func() {
+		time.Sleep(200 * time.Millisecond)
+		other <- wait(0, time.Minute)
+	}()
+	if err := wait(60000, time.Second); err == nil {
+		t.Fatal("a slow call has ended")
+	}
+	for i := 0; i < 2; i++ {
+		if err := <-other; err != nil {
+			t.Fatalf("a slow call has cut others: %v", err)
+		}
+	}
+	if n.peers.clients[address] != first {
+		t.Fatal("the connection was replaced")
+	}
+	// Now nothing comes.
+	if err := wait(60000, 100*time.Millisecond); err == nil || n.peers.clients[address] != nil {
+		t.Fatalf("a silent connection was kept: %v", err)
+	}
+}
+
+func TestAStreamEndsIfNothingComes(t *testing.T) {
+	one, other := net.Pipe()
+	defer other.Close()
+	begin := time.Now()
+	conn := &watchedConn{Conn: one, silence: 200 * time.Millisecond}
+	go func() {
+		for i := 0; i < 5; i++ {
+			time.Sleep(100 * time.Millisecond)
+			other.Write([]byte("x"))
+		}
+	}()
+	data, err := io.ReadAll(conn)
+	var timeout net.Error
+	if !errors.As(err, &timeout) || !timeout.Timeout() || len(data) != 5 {
+		t.Fatalf("%q %v", data, err)
+	}
+	if took := time.Since(begin); took < 600*time.Millisecond {
+		t.Fatalf("a stream that goes on was ended after %v", took)
+	}
+	if _, err := conn.Write([]byte("x")); !errors.As(err, &timeout) || !timeout.Timeout() {
+		t.Fatal(err)
+	}
+}
+
+func TestAStoppingNodeEndsStreamsOfOthers(t *testing.T) {
+	address := accept(t, func(conn net.Conn) { io.Copy(io.Discard, conn) }) // It says nothing.
+	n := caller(t)
+	conn, err := n.dialNode(address, kindStream)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() {
+		_, err := n.streamFrom(conn, 1, io.Discard)
+		ended <- err
+	}()
+	time.Sleep(50 * time.Millisecond)
+	close(n.stop)
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Fatal("there was no stream")
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("it waits for a stream")
+	}
+}

@@ -1,0 +1,448 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+package node
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"sort"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/lni/dragonboat/v3"
+
+	"varve.example/replicated/machine"
+	"varve.example/replicated/storage"
+)
+
+var (
+	errRefused = errors.New("the updates were refused")
+	errNotHere = errors.New("this node does not serve the shard")
+)
+
+const retryPause = 20 * time.Millisecond
+
+// voting returns the replica of a shard here, if it votes.
+func (n *Node) voting(shard uint64) *localReplica {
+	n.mutex.RLock()
+	running := n.local[shard]
+	n.mutex.RUnlock()
+	place := n.Directory().Places[shard]
+	if running == nil || place == nil {
+		return nil
+	}
+	replica := place.Replicas[running.id]
+	if replica == nil || replica.State != Voting {
+		return nil
+	}
+	return running
+}
+
+// here returns the replica of a shard that serves requests of this node. One
+// that is not steady is passed over: what it passes on to its leader may get
+// lost, and its client would have to wait for the end of the time.
+func (n *Node) here(shard uint64) *localReplica {
+	running := n.voting(shard)
+	if running == nil || n.stopping.Load() || !n.steady(shard, running) {
+		return nil
+	}
+	return running
+}
+
+// steady says whether a replica leads, or a message has gone to its leader and
+// back since that leads.
+func (n *Node) steady(shard uint64, running *localReplica) bool {
+	l := n.leaders[shard].Load()
+	return l != nil && l.replica == running.id && l.leader != 0 &&
+		(l.leader == running.id || l.proved.Load())
+}
+
+const provePause = 20 * time.Millisecond
+
+// prove sends a message to each leader that is new. dragonboat notices that a
+// connection has been lost only when it writes to it, twice.
+func (n *Node) prove() {
+	trying := make([]atomic.Bool, n.Shards()+1)
+	for n.wait(provePause) {
+		for shard := range n.leaders {
+			l := n.leaders[shard].Load()
+			if l == nil || l.leader == 0 || l.leader == l.replica || l.proved.Load() || trying[shard].Swap(true) {
+				continue
+			}
+			go func() {
+				defer trying[shard].Store(false)
+				limit := time.Duration(n.options.RoundMS) * time.Millisecond * electionTicks / 2
+				request, err := n.host.ReadIndex(clusterOf(uint64(shard)), limit)
+				if err != nil {
+					return
+				}
+				result := <-request.ResultC()
+				if result.Completed() {
+					l.proved.Store(true)
+				}
+				request.Release()
+			}()
+		}
+	}
+}
+
+// enter lets a request of a shard pass to this node's replica.
+func (n *Node) enter(shard uint64) bool {
+	n.gates[shard].enter()
+	// Only now: the replica is not removed while there is a request under way.
+	if n.here(shard) == nil {
+		n.gates[shard].leave()
+		return false
+	}
+	return true
+}
+
+// Propose has a shard apply updates. An error does not say that they will not
+// be applied, unless it is that the cluster is not ready or busy: then they
+// were not taken, and it was tried again until the time was over.
+func (n *Node) Propose(shard uint64, updates []byte) (data []byte, err error) {
+	begin := time.Now()
+	if n.here(shard) != nil {
+		data, err = n.proposeHere(shard, updates)
+	} else {
+		err = errNotHere
+	}
+	if errors.Is(err, errNotHere) {
+		var reply Reply
+		reply, err = n.forward(Request{Shard: shard, Updates: updates})
+		data = reply.Data
+	}
+	n.meters[shard].proposals.add(time.Since(begin), err)
+	return data, err
+}
+
+// Read asks a machine, if need be again until the time is over: what was on its
+// way to a leader that has died is not answered, and is asked again soon.
+func (n *Node) Read(shard uint64, query interface{}, stale bool) (answer interface{}, err error) {
+	begin := time.Now()
+	if n.here(shard) != nil {
+		answer, err = n.readHere(shard, query, stale)
+	} else {
+		err = errNotHere
+	}
+	if errors.Is(err, errNotHere) {
+		var reply Reply
+		reply, err = n.forward(Request{Shard: shard, Query: query, Stale: stale})
+		answer = unpack(reply.Answer)
+	}
+	n.meters[shard].reads.add(time.Since(begin), err)
+	return answer, err
+}
+
+// proposeHere proposes through this node's replica.
+func (n *Node) proposeHere(shard uint64, updates []byte) ([]byte, error) {
+	if !n.enter(shard) {
+		return nil, errNotHere
+	}
+	defer n.gates[shard].leave()
+	ctx, cancel := context.WithTimeout(context.Background(), n.options.Timeout)
+	defer cancel()
+	session := n.host.GetNoOPSession(clusterOf(shard))
+	for {
+		result, err := n.host.SyncPropose(ctx, session, updates)
+		if err == nil && result.Value == 0 {
+			return nil, errRefused
+		}
+		if errors.Is(err, dragonboat.ErrClusterNotFound) {
+			return nil, errNotHere
+		}
+		notTaken := errors.Is(err, dragonboat.ErrSystemBusy) ||
+			errors.Is(err, dragonboat.ErrClusterNotReady) ||
+			errors.Is(err, dragonboat.ErrClusterNotInitialized)
+		if !notTaken || !pause(ctx) {
+			return result.Data, err
+		}
+	}
+}
+
+// readHere asks this node's replica.
+func (n *Node) readHere(shard uint64, query interface{}, stale bool) (interface{}, error) {
+	if !n.enter(shard) {
+		return nil, errNotHere
+	}
+	defer n.gates[shard].leave()
+	ctx, cancel := context.WithTimeout(context.Background(), n.options.Timeout)
+	defer cancel()
+	for {
+		var answer interface{}
+		var err error
+		if stale {
+			answer, err = n.host.StaleRead(clusterOf(shard), query)
+		} else {
+			attempt, done := context.WithTimeout(ctx, n.options.Timeout/4)
+			answer, err = n.host.SyncRead(attempt, clusterOf(shard), query)
+			done()
+		}
+		if errors.Is(err, dragonboat.ErrClusterNotFound) {
+			return nil, errNotHere
+		}
+		if err == nil || !dragonboat.IsTempError(err) || !pause(ctx) {
+			return answer, err
+		}
+	}
+}
+
+// pause says whether there is time to try again.
+func pause(ctx context.Context) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(retryPause):
+	}
+	deadline, _ := ctx.Deadline()
+	return time.Until(deadline) > retryPause
+}
+
+// candidates are the other nodes that serve a shard: the leader first, then
+// those that were heard of lately.
+func (n *Node) candidates(shard uint64) []uint64 {
+	place := n.Directory().Places[shard]
+	if place == nil {
+		return nil
+	}
+	leader := n.leaderNode(shard)
+	var first, alive, silent []uint64
+	for _, id := range sortedKeys(place.Replicas) {
+		replica := place.Replicas[id]
+		switch {
+		case replica.Node == n.number || replica.State != Voting:
+		case !n.alive(replica.Node):
+			silent = append(silent, replica.Node)
+		case replica.Node == leader:
+			first = append(first, replica.Node)
+		default:
+			alive = append(alive, replica.Node)
+		}
+	}
+	return append(append(first, alive...), silent...)
+}
+
+// forward sends a request to a node that serves the shard. A read is sent to
+// the next one if it fails. An update is only if it certainly was not taken.
+func (n *Node) forward(request Request) (Reply, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), n.options.Timeout)
+	defer cancel()
+	last := fmt.Errorf("no node serves shard %d", request.Shard)
+	request.Cluster = n.cluster
+	for {
+		for _, number := range n.candidates(request.Shard) {
+			var reply Reply
+			err := n.call(number, "Do", request, &reply, n.options.Timeout+time.Second)
+			if err == nil && reply.Error == "" {
+				return reply, nil
+			}
+			if err == nil && reply.Error == storage.ErrTooLarge.Error() {
+				return reply, storage.ErrTooLarge
+			}
+			if err == nil {
+				err = errors.New(reply.Error)
+			}
+			if request.Query == nil && !reply.NotHere && !errors.Is(err, errNotSent) {
+				return reply, err
+			}
+			if last = err; ctx.Err() != nil {
+				return Reply{}, last
+			}
+		}
+		if !pause(ctx) {
+			return Reply{}, last
+		}
+	}
+}
+
+// voters are the nodes whose replicas of a shard vote.
+func (n *Node) voters(shard uint64) map[uint64]uint64 {
+	voters := map[uint64]uint64{}
+	if place := n.Directory().Places[shard]; place != nil {
+		for id, replica := range place.Replicas {
+			if replica.State != Adding {
+				voters[id] = replica.Node
+			}
+		}
+	}
+	return voters
+}
+
+// transferTime is after how long an attempt to move a leadership has ended. It
+// ends after the time of an election.
+func (n *Node) transferTime() time.Duration {
+	return time.Duration(n.options.RoundMS)*time.Millisecond*electionTicks*3/2 + 200*time.Millisecond
+}
+
+// transfer moves the leadership of a shard to a replica. Requests wait until
+// it has moved.
+func (n *Node) transfer(shard, replica uint64) error {
+	each := func(hold time.Duration) {
+		var group sync.WaitGroup
+		for _, number := range n.voters(shard) {
+			if number == n.number {
+				continue
+			}
+			if n.alive(number) {
+				group.Add(1)
+				go func() {
+					defer group.Done()
+					n.call(number, "Hold", Hold{shard, hold}, &struct{}{}, time.Second)
+				}()
+			}
+		}
+		n.gates[shard].hold(hold)
+		group.Wait()
+	}
+	cluster := clusterOf(shard)
+	wait := n.transferTime()
+	each(wait + drainTime + catchUpTime)
+	defer each(0)
+	if err := n.awaitTarget(shard, replica); err != nil {
+		return err
+	}
+	if err := n.host.RequestLeaderTransfer(cluster, replica); err != nil {
+		return err
+	}
+	for end := time.Now().Add(wait); time.Now().Before(end); time.Sleep(2 * time.Millisecond) {
+		if leader, known, err := n.host.GetLeaderID(cluster); err == nil && known && leader == replica {
+			slog.Info("leadership moved", "shard", shard, "replica", replica)
+			return nil
+		}
+	}
+	return fmt.Errorf("shard %d: the leadership has not moved", shard)
+}
+
+const catchUpTime = time.Second
+
+// awaitTarget waits until a replica has applied all that this node's has. No
+// requests come meanwhile.
+func (n *Node) awaitTarget(shard, replica uint64) error {
+	number := n.voters(shard)[replica]
+	for end := time.Now().Add(catchUpTime); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		var theirs Status
+		if err := n.call(number, "Exchange", n.status(), &theirs, time.Second); err != nil {
+			return err
+		}
+		if one := theirs.Shards[shard]; one.Replica == replica && one.Steady && !theirs.Stopping &&
+			one.Applied >= n.status().Shards[shard].Applied {
+			return nil
+		}
+	}
+	return fmt.Errorf("shard %d: node %d does not catch up", shard, number)
+}
+
+// handOver gives other nodes the leadership of the shards that this one leads,
+// and waits for requests that are under way.
+func (n *Node) handOver() {
+	var group sync.WaitGroup
+	for shard, mine := range n.status().Shards {
+		if mine.Leader != mine.Replica {
+			continue
+		}
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			// Those that have applied the most come first.
+			targets := map[uint64]uint64{}
+			for id, number := range n.voters(shard) {
+				if one, known := n.statusOf(number, shard); number != n.number && known && one.Steady {
+					targets[id] = one.Applied
+				}
+			}
+			ids := sortedKeys(targets)
+			sort.SliceStable(ids, func(i, j int) bool { return targets[ids[i]] > targets[ids[j]] })
+			for _, id := range ids {
+				err := n.transfer(shard, id)
+				if err == nil {
+					return
+				}
+				slog.Warn("handing over", "shard", shard, "error", err)
+			}
+		}()
+	}
+	group.Wait()
+	for end := time.Now().Add(drainTime); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		under := 0
+		for _, gate := range n.gates {
+			under += gate.count()
+		}
+		if under == 0 {
+			return
+		}
+	}
+}
+
+// streamHere writes the contents of a shard at one moment, which is after all
+// that was acknowledged before.
+func (n *Node) streamHere(shard uint64, to io.Writer) (machine.Contents, error) {
+	if n.here(shard) == nil {
+		return machine.Contents{}, errNotHere
+	}
+	if err := n.begin(); err != nil {
+		return machine.Contents{}, err
+	}
+	defer n.tasks.Done()
+	// It takes long, and does not pass the gate: a move of the leadership does
+	// not wait for it.
+	ctx, cancel := context.WithTimeout(context.Background(), n.options.Timeout)
+	defer cancel()
+	answer, err := n.host.SyncRead(ctx, clusterOf(shard), machine.Stream{To: to, Stop: n.stop})
+	if err != nil {
+		return machine.Contents{}, err
+	}
+	return answer.(machine.Contents), nil
+}
+
+// streamSilence is how long nothing may come of a stream: its source may wait for
+// a disk, but not for ever for a node that has gone.
+const streamSilence = 30 * time.Second
+
+// stream is streamHere of a node that serves the shard.
+func (n *Node) stream(shard uint64, to io.Writer) (machine.Contents, error) {
+	if n.here(shard) != nil {
+		return n.streamHere(shard, to)
+	}
+	err := fmt.Errorf("no node serves shard %d", shard)
+	for _, number := range n.candidates(shard) {
+		record := n.Directory().Nodes[number]
+		if record == nil {
+			continue
+		}
+		var conn net.Conn
+		if conn, err = n.dialNode(record.Address, kindStream); err == nil {
+			return n.streamFrom(conn, shard, to)
+		}
+	}
+	return machine.Contents{}, err
+}
+
+// streamFrom reads a shard's stream of another node. The connection is closed
+// at the end, or when this node stops.
+func (n *Node) streamFrom(plain net.Conn, shard uint64, to io.Writer) (contents machine.Contents, err error) {
+	done := make(chan struct{})
+	defer close(done)
+	go func() {
+		select {
+		case <-n.stop:
+		case <-done:
+		}
+		plain.Close()
+	}()
+	conn := &watchedConn{Conn: plain, silence: streamSilence}
+	if _, err = io.WriteString(conn, n.streamRequest(shard)); err != nil {
+		return contents, err
+	}
+	reader := bufio.NewReaderSize(conn, 1<<16)
+	if err = machine.CopyStream(to, reader); err != nil {
+		return contents, err
+	}
+	_, err = fmt.Fscanf(reader, "%d %d %d %d %d\n", &contents.Applied, &contents.Entries, &contents.Sum,
+		&contents.Lasting, &contents.LastingSum)
+	return contents, err
+}

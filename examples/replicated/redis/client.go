@@ -1,0 +1,281 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+package redis
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"time"
+
+	"varve.example/replicated/resp"
+)
+
+const (
+	maxRunBytes = 4 << 20  // Of commands that are taken together.
+	freeMemory  = 16 << 10 // Of a connection, outside of the budget.
+	writeChunk  = 1 << 20
+)
+
+// client is a connection. One goroutine serves it.
+type client struct {
+	server  *Server
+	conn    net.Conn
+	parser  *resp.Parser
+	out     *resp.Writer
+	id      int64
+	began   time.Time
+	strange time.Time // Since when it has to log in.
+	user    *User     // nil before it has logged in.
+	version uint64    // Of the users when this was looked up.
+	stale   bool      // Whether it reads what this node has.
+	partial time.Time // When the unfinished request began; zero if there is none.
+	held    int64     // Of the budget, for the request.
+	answers int64     // Of the budget, for answers.
+	failed  int       // Attempts to log in.
+	closing bool
+	queued  *transaction      // After MULTI.
+	watched map[string][]byte // Fingerprints of keys.
+	watches int64             // Of the budget, for what is watched.
+	skip    int               // 2: the next command's answer is dropped, 1: this one's.
+	off     bool
+
+	mutex   sync.Mutex // Over what other connections read.
+	shown   shown
+	secured bool
+}
+
+// shown is what CLIENT LIST shows.
+type shown struct {
+	name, library, libraryVersion, user, last string
+	active                                    time.Time
+	noEvict, noTouch                          bool
+	protocol, commands                        int
+	buffered                                  int
+}
+
+func newClient(s *Server, conn net.Conn) *client {
+	c := &client{server: s, conn: conn, id: s.lastID.Add(1), began: time.Now(), stale: s.options.Stale}
+	if s.options.TLS != nil {
+		c.conn = tls.Server(conn, s.options.TLS)
+	}
+	c.parser = resp.NewParser(strangerLimits)
+	c.out = resp.NewWriter((*deadlineWriter)(c))
+	c.shown.active, c.shown.protocol = c.began, 2
+	c.reset()
+	return c
+}
+
+// reset makes the connection as a new one.
+func (c *client) reset() {
+	// RESET without a login gives no more time.
+	if c.user != nil || c.strange.IsZero() {
+		c.strange = time.Now()
+	}
+	c.user = nil
+	c.endTransaction()
+	if c.server.options.Users == nil {
+		c.login(everyone, 0)
+	} else {
+		c.parser.SetLimits(strangerLimits)
+		c.change(func(s *shown) { s.user = "" })
+	}
+	c.stale = c.server.options.Stale
+	c.skip, c.off = 0, false
+	c.out.Mute(false)
+	c.out.SetVersion(2)
+	c.change(func(s *shown) { s.name, s.protocol, s.noEvict, s.noTouch = "", 2, false, false })
+}
+
+// login takes the version that the users had before the user was looked up.
+func (c *client) login(user *User, version uint64) {
+	c.user, c.version = user, version
+	c.parser.SetLimits(resp.Limits{Words: c.server.options.MaxWords, Bytes: c.server.options.MaxRequest})
+	c.change(func(s *shown) { s.user = user.Name })
+}
+
+func (c *client) change(do func(*shown)) {
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	do(&c.shown)
+}
+
+// deadlineWriter is the client as a destination of answers. A client that does
+// not read is closed.
+type deadlineWriter client
+
+func (w *deadlineWriter) Write(bytes []byte) (int, error) {
+	written := 0
+	for written < len(bytes) {
+		chunk := bytes[written:min(len(bytes), written+writeChunk)]
+		w.conn.SetWriteDeadline(time.Now().Add(w.server.options.WriteTimeout))
+		count, err := w.conn.Write(chunk)
+		written += count
+		w.server.stats.sent.Add(uint64(count))
+		if err != nil {
+			if errors.Is(err, os.ErrDeadlineExceeded) {
+				w.server.stats.limited.Add(1)
+			}
+			w.conn.Close()
+			return written, err
+		}
+	}
+	return written, nil
+}
+
+// fail answers with an error.
+func (c *client) fail(text string) {
+	c.server.stats.errors.Add(1)
+	c.out.Error(text)
+}
+
+func (c *client) strings(lines []string) {
+	c.out.Array(len(lines))
+	for _, line := range lines {
+		c.out.BulkString(line)
+	}
+}
+
+func (c *client) serve() {
+	defer func() {
+		c.conn.Close()
+		c.endTransaction()
+		c.server.memory.give(c.held + c.answers)
+	}()
+	if secure, ok := c.conn.(*tls.Conn); ok {
+		c.conn.SetDeadline(time.Now().Add(c.server.options.AuthTimeout))
+		if secure.Handshake() != nil {
+			return
+		}
+		c.conn.SetDeadline(time.Time{})
+	}
+	var tasks []task
+	for {
+		var err error
+		tasks, err = c.take(tasks[:0])
+		if len(tasks) > 0 {
+			c.partial = time.Time{}
+			c.note(tasks)
+			c.execute(tasks)
+			clear(tasks)
+		}
+		switch {
+		case err != nil:
+			c.out.Mute(false)
+			c.fail(err.Error())
+			c.server.stats.limited.Add(1)
+			c.leave()
+			return
+		case c.closing || len(tasks) == 0 && c.server.isClosed():
+			c.leave()
+			return
+		case len(tasks) == 0:
+			if c.out.Flush() != nil || !c.receive() {
+				return
+			}
+		}
+	}
+}
+
+// leave sends what is answered. The client's end of the connection is awaited
+// for a moment, because the system drops answers if it closes a connection with
+// unread requests.
+func (c *client) leave() {
+	if c.out.Flush() != nil {
+		return
+	}
+	if half, ok := c.conn.(interface{ CloseWrite() error }); ok && half.CloseWrite() == nil {
+		c.conn.SetReadDeadline(time.Now().Add(200 * time.Millisecond))
+		io.CopyN(io.Discard, c.conn, 1<<20)
+	}
+}
+
+// take parses commands that have arrived. Before the login it is one at a time,
+// because the limits change then.
+func (c *client) take(tasks []task) ([]task, error) {
+	most := c.server.options.MaxPipeline
+	if c.user == nil {
+		most = 1
+	}
+	for bytes := 0; len(tasks) < most && bytes < maxRunBytes; {
+		words, size, err := c.parser.Next()
+		if err != nil || words == nil {
+			return tasks, err
+		}
+		bytes += size
+		tasks = append(tasks, task{args: words, size: size})
+	}
+	return tasks, nil
+}
+
+// receive reads once. It returns false if the connection is to be closed.
+func (c *client) receive() bool {
+	options := &c.server.options
+	space := c.parser.Space()
+	if held := max(0, int64(c.parser.Memory())-freeMemory); held != c.held {
+		if !c.server.memory.takeSoon(held - c.held) {
+			c.server.stats.limited.Add(1)
+			c.fail("ERR there is no memory left for requests")
+			c.leave()
+			return false
+		}
+		c.held = held
+	}
+	var deadline time.Time
+	switch {
+	case c.parser.Partial():
+		if c.partial.IsZero() {
+			c.partial = time.Now()
+		}
+		deadline = c.partial.Add(options.RequestTimeout)
+	case options.IdleTimeout > 0:
+		deadline = time.Now().Add(options.IdleTimeout)
+	}
+	if c.user == nil {
+		if first := c.strange.Add(options.AuthTimeout); deadline.IsZero() || first.Before(deadline) {
+			deadline = first
+		}
+	}
+	c.conn.SetReadDeadline(deadline)
+	if c.server.isClosed() { // Or the deadline that says so was replaced.
+		return false
+	}
+	count, err := c.conn.Read(space)
+	if err != nil && errors.Is(err, os.ErrDeadlineExceeded) && !c.server.isClosed() {
+		c.server.stats.limited.Add(1)
+	}
+	c.server.stats.received.Add(uint64(count))
+	c.parser.Filled(count)
+	return count > 0 || err == nil
+}
+
+// note records what CLIENT LIST shows of the commands.
+func (c *client) note(tasks []task) {
+	c.server.stats.commands.Add(uint64(len(tasks)))
+	last := tasks[len(tasks)-1].args[0]
+	memory := c.parser.Memory()
+	c.mutex.Lock()
+	defer c.mutex.Unlock()
+	c.shown.active = time.Now()
+	c.shown.commands += len(tasks)
+	c.shown.buffered = memory
+	if c.shown.last != string(last) {
+		c.shown.last = string(last[:min(len(last), 64)])
+	}
+}
+
+// holdAnswers accounts for answers until they are sent.
+func (c *client) holdAnswers(bytes int64) {
+	c.server.memory.used.Add(bytes)
+	c.answers += bytes
+}
+
+func (c *client) releaseAnswers() {
+	if c.answers > 0 {
+		c.out.Flush()
+		c.server.memory.give(c.answers)
+		c.answers = 0
+	}
+}

@@ -1,0 +1,125 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+package redis
+
+import (
+	"bytes"
+	"sort"
+)
+
+type kind int
+
+const (
+	local kind = iota
+	reads
+	writes
+)
+
+// command says how a command is done, and how many words it takes at least, and
+// at most if that is not 0.
+type command struct {
+	name             string
+	kind             kind
+	minimum, maximum int
+	right            Right
+	refused          bool // Unless an option allows it.
+	immediate        bool // Not queued by MULTI.
+	notInTransaction bool // It could not be done with the others at once.
+	headsOnly        bool // It needs no values, only whether there are some.
+	// The words that are keys: the first, the last (-1 is the last word), and
+	// the distance. 0 is for none.
+	firstKey, lastKey, keyStep int
+
+	// Of writes and reads: adds what to send to the plan, or a complaint, and how to answer.
+	prepare func(*plan, *task) string
+	finish  func(*client, *task)
+	// Of local commands.
+	do func(*client, *task)
+	// For COMMAND DOCS.
+	group, summary string
+}
+
+var commands = map[string]*command{}
+
+// names are of all commands, in order.
+func names() []string {
+	var names []string
+	for name := range commands {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	return names
+}
+
+// operator stands for the commands that the store does itself.
+var operator = &command{name: "node.*", minimum: 1, right: RightAdmin, do: (*client).admin,
+	notInTransaction: true, group: "server", summary: "A command for operators."}
+
+const operatorPrefix = "node."
+
+// find returns nil if there is no such command.
+func find(word []byte) *command {
+	var buffer [24]byte
+	if len(word) > len(buffer) {
+		return nil
+	}
+	name := buffer[:len(word)]
+	for i, b := range word {
+		if b >= 'A' && b <= 'Z' {
+			b += 'a' - 'A'
+		}
+		name[i] = b
+	}
+	if found := commands[string(name)]; found != nil {
+		return found
+	}
+	if bytes.HasPrefix(name, []byte(operatorPrefix)) {
+		return operator
+	}
+	return nil
+}
+
+func add(c command) { commands[c.name] = &c }
+
+// addRead adds a command whose words from the second on are its keys, or one
+// whose second word is.
+func addRead(name string, minimum, maximum int, finish func(*client, *task), summary string) {
+	last := 1
+	prepare := func(p *plan, t *task) string {
+		p.read(t, t.args[1])
+		return ""
+	}
+	if maximum == 0 {
+		last = -1
+		prepare = func(p *plan, t *task) string {
+			for _, key := range t.args[1:] {
+				p.read(t, key)
+			}
+			return ""
+		}
+	}
+	add(command{name: name, kind: reads, minimum: minimum, maximum: maximum, right: RightRead,
+		firstKey: 1, lastKey: last, keyStep: 1, prepare: prepare, finish: finish, group: "string", summary: summary})
+}
+
+// addWrite adds a command whose second word is its key.
+func addWrite(name string, minimum, maximum int, prepare func(*plan, *task) string,
+	finish func(*client, *task), summary string) {
+	add(command{name: name, kind: writes, minimum: minimum, maximum: maximum, right: RightWrite,
+		firstKey: 1, lastKey: 1, keyStep: 1, prepare: prepare, finish: finish, group: "string", summary: summary})
+}
+
+// addMany adds a write of many keys, each with step-1 words after it.
+func addMany(name string, step int, prepare func(*plan, *task) string, finish func(*client, *task), summary string) {
+	add(command{name: name, kind: writes, minimum: 1 + step, right: RightWrite,
+		firstKey: 1, lastKey: -1, keyStep: step, prepare: prepare, finish: finish, group: "string", summary: summary})
+}
+
+func addLocal(name string, minimum, maximum int, right Right, do func(*client, *task), group, summary string) {
+	add(command{name: name, minimum: minimum, maximum: maximum, right: right, do: do, group: group, summary: summary})
+}
+
+// refuse is for commands that only some nodes allow, to operators.
+func refuse(name string) { commands[name].refused, commands[name].right = true, RightAdmin }
+
+// IsRefused says whether a command is refused unless it is allowed.
+func IsRefused(name string) bool { return commands[name] != nil && commands[name].refused }

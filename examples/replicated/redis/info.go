@@ -1,0 +1,284 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+package redis
+
+import (
+	"fmt"
+	"runtime"
+	"sort"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	"varve.example/replicated/machine"
+)
+
+func init() {
+	addLocal("info", 1, 0, RightRead, (*client).info, "server", "Describes this node.")
+	addLocal("config", 2, 0, RightAdmin, (*client).config, "server", "Returns this node's limits.")
+	addLocal("command", 1, 0, RightRead, (*client).commands, "server", "Describes the commands.")
+}
+
+// section is of INFO.
+type section struct {
+	name  string
+	lines []string
+}
+
+func (s *Server) sections() []section {
+	var memory runtime.MemStats
+	runtime.ReadMemStats(&memory)
+	var usage syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
+	uptime := int64(time.Since(s.started).Seconds())
+	line := func(format string, arguments ...interface{}) string { return fmt.Sprintf(format, arguments...) }
+	seconds := func(t syscall.Timeval) string { return line("%d.%06d", t.Sec, t.Usec) }
+	sections := []section{
+		{"Server", []string{"redis_version:" + Version, "server_name:varve-node", "redis_mode:standalone",
+			line("os:%s %s", runtime.GOOS, runtime.GOARCH), line("arch_bits:%d", strconv.IntSize),
+			line("process_id:%d", processID()), line("tcp_port:%d", port(s.Addr())),
+			line("uptime_in_seconds:%d", uptime), line("uptime_in_days:%d", uptime/86400)}},
+		{"Clients", []string{line("connected_clients:%d", s.accepted.Load()),
+			line("maxclients:%d", s.options.MaxConnections), "blocked_clients:0"}},
+		{"Memory", []string{line("used_memory:%d", memory.HeapAlloc), line("used_memory_rss:%d", memory.Sys),
+			line("requests_and_answers:%d", s.memory.used.Load()), "maxmemory:0", "maxmemory_policy:noeviction"}},
+		{"Persistence", []string{"loading:0", "aof_enabled:1"}},
+		{"Stats", []string{line("total_connections_received:%d", s.stats.connections.Load()),
+			line("rejected_connections:%d", s.stats.rejected.Load()),
+			line("connections_closed_for_limits:%d", s.stats.limited.Load()),
+			line("total_commands_processed:%d", s.stats.commands.Load()),
+			line("total_error_replies:%d", s.stats.errors.Load()),
+			line("failed_logins:%d", s.stats.logins.Load()),
+			line("total_net_input_bytes:%d", s.stats.received.Load()),
+			line("total_net_output_bytes:%d", s.stats.sent.Load()),
+			line("keyspace_hits:%d", s.stats.hits.Load()), line("keyspace_misses:%d", s.stats.misses.Load()),
+			line("expired_keys:%d", s.stats.expired.Load()), "evicted_keys:0"}},
+		{"Replication", []string{"role:master", "connected_slaves:0"}},
+		{"CPU", []string{"used_cpu_sys:" + seconds(usage.Stime), "used_cpu_user:" + seconds(usage.Utime)}},
+		{"Cluster", []string{"cluster_enabled:0"}},
+		{"Keyspace", nil},
+	}
+	// The node's own lines go into sections of the same names.
+	at := -1
+	for _, text := range strings.Split(s.store.Info(), "\n") {
+		text = strings.TrimRight(text, "\r")
+		if name, is := strings.CutPrefix(text, "# "); is {
+			at = -1
+			for i := range sections {
+				if sections[i].name == name {
+					at = i
+				}
+			}
+			if at < 0 {
+				at = len(sections)
+				sections = append(sections, section{name: name})
+			}
+		} else if text != "" && at >= 0 {
+			sections[at].lines = append(sections[at].lines, text)
+		}
+	}
+	return sections
+}
+
+func (c *client) info(t *task) {
+	wanted := map[string]bool{}
+	for _, word := range t.args[1:] {
+		wanted[strings.ToLower(string(word))] = true
+	}
+	all := len(wanted) == 0 || wanted["all"] || wanted["default"] || wanted["everything"]
+	var parts []string
+	for _, one := range c.server.sections() {
+		if all || wanted[strings.ToLower(one.name)] {
+			lines := append([]string{"# " + one.name}, one.lines...)
+			parts = append(parts, strings.Join(lines, "\r\n")+"\r\n")
+		}
+	}
+	c.out.Verbatim(strings.Join(parts, "\r\n"))
+}
+
+// config answers GET. Settings are options of the program, so that there is
+// nothing to set.
+func (c *client) config(t *task) {
+	switch sub := strings.ToLower(string(t.args[1])); {
+	case sub == "get" && len(t.args) > 2:
+		c.configGet(t)
+	case sub == "resetstat" && len(t.args) == 2:
+		stats := &c.server.stats
+		stats.connections.Store(0)
+		stats.rejected.Store(0)
+		stats.commands.Store(0)
+		stats.errors.Store(0)
+		stats.hits.Store(0)
+		stats.misses.Store(0)
+		stats.expired.Store(0)
+		c.out.Status("OK")
+	case sub == "set" || sub == "rewrite":
+		c.fail("ERR settings are options of the program varve-node")
+	default:
+		c.fail(unknownSub(t))
+	}
+}
+
+func (c *client) configGet(t *task) {
+	options := &c.server.options
+	settings := map[string]string{
+		"maxclients": strconv.Itoa(options.MaxConnections), "databases": "1", "appendonly": "yes",
+		"save": "", "timeout": strconv.Itoa(int(options.IdleTimeout.Seconds())), "maxmemory": "0",
+		"maxmemory-policy": "noeviction", "proto-max-bulk-len": strconv.Itoa(machine.MaxValueBytes),
+		"cluster-enabled": "no", "client-query-buffer-limit": strconv.Itoa(options.MaxRequest), "port": strconv.Itoa(port(c.server.Addr())),
+	}
+	var names []string
+	for name := range settings {
+		for _, pattern := range t.args[2:] {
+			if matches([]byte(strings.ToLower(string(pattern))), []byte(name)) {
+				names = append(names, name)
+				break
+			}
+		}
+	}
+	sort.Strings(names)
+	c.out.Map(len(names))
+	for _, name := range names {
+		c.out.BulkString(name)
+		c.out.BulkString(settings[name])
+	}
+}
+
+func (c *client) commands(t *task) {
+	names := names()
+	if len(t.args) == 1 {
+		c.out.Array(len(names))
+		for _, name := range names {
+			c.describeCommand(find([]byte(name)))
+		}
+		return
+	}
+	given := make([]string, 0, len(t.args)-2)
+	for _, word := range t.args[2:] {
+		given = append(given, strings.ToLower(string(word)))
+	}
+	switch sub := strings.ToLower(string(t.args[1])); sub {
+	case "count":
+		c.out.Int(int64(len(names)))
+	case "list":
+		c.strings(names)
+	case "info":
+		if len(given) == 0 {
+			given = names
+		}
+		c.out.Array(len(given))
+		for _, name := range given {
+			c.describeCommand(find([]byte(name)))
+		}
+	case "docs":
+		if len(given) == 0 {
+			given = names
+		}
+		c.docs(given)
+	case "getkeys":
+		c.getKeys(t)
+	default:
+		c.fail(unknownSub(t))
+	}
+}
+
+var kindFlags = map[kind][]string{reads: {"readonly"}, writes: {"write"}, local: {"fast"}}
+
+func (k *command) arity() int64 {
+	if k.maximum == k.minimum {
+		return int64(k.minimum)
+	}
+	return -int64(k.minimum)
+}
+
+func (c *client) statuses(words []string) {
+	c.out.Set(len(words))
+	for _, word := range words {
+		c.out.Status(word)
+	}
+}
+
+func (c *client) describeCommand(known *command) {
+	if known == nil {
+		c.out.Null()
+		return
+	}
+	flags := kindFlags[known.kind]
+	if known.right == RightAdmin {
+		flags = append([]string{"admin"}, flags...)
+	}
+	if known.right == rightNone {
+		flags = append([]string{"no_auth"}, flags...)
+	}
+	c.out.Array(10)
+	c.out.BulkString(known.name)
+	c.out.Int(known.arity())
+	c.statuses(flags)
+	c.out.Int(int64(known.firstKey))
+	c.out.Int(int64(known.lastKey))
+	c.out.Int(int64(known.keyStep))
+	c.statuses([]string{"@" + known.group})
+	c.out.Array(0)
+	c.out.Array(0)
+	c.out.Array(0)
+}
+
+func (c *client) docs(names []string) {
+	var known []*command
+	for _, name := range names {
+		if found := find([]byte(name)); found != nil {
+			known = append(known, found)
+		}
+	}
+	c.out.Map(len(known))
+	for _, one := range known {
+		c.out.BulkString(one.name)
+		c.out.Map(2)
+		c.out.BulkString("summary")
+		c.out.BulkString(one.summary)
+		c.out.BulkString("group")
+		c.out.BulkString(one.group)
+	}
+}
+
+func (c *client) getKeys(t *task) {
+	if len(t.args) < 3 {
+		c.fail(wrongNumber("command|getkeys"))
+		return
+	}
+	known := find(t.args[2])
+	words := t.args[2:]
+	switch {
+	case known == nil:
+		c.fail("ERR Invalid command specified")
+		return
+	case len(words) < known.minimum || known.maximum > 0 && len(words) > known.maximum:
+		c.fail("ERR Invalid number of arguments specified for command")
+		return
+	case known.firstKey == 0:
+		c.fail("ERR The command has no key arguments")
+		return
+	}
+	var keys []string
+	for i := known.firstKey; i < len(words); i += known.keyStep {
+		keys = append(keys, string(words[i]))
+		if known.lastKey >= 0 {
+			break
+		}
+	}
+	c.strings(keys)
+}
+
+// admin has the store do a command for operators.
+func (c *client) admin(t *task) {
+	words := make([]string, len(t.args))
+	for i, word := range t.args {
+		words[i] = string(word)
+	}
+	lines, err := c.server.store.Admin(words)
+	if err != nil {
+		c.fail("ERR " + err.Error())
+		return
+	}
+	c.strings(lines)
+}
