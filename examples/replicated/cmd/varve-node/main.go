@@ -25,7 +25,7 @@ func main() {
 	flag.Uint64Var(&options.ID, "id", 0, "with --peers: this node's number, from 1")
 	flag.StringVar(&options.Address, "address", "", "HOST:PORT at which other nodes reach this one")
 	peers := flag.String("peers", "", "ID=HOST:PORT,... of all the first nodes of a cluster, with this one")
-	flag.BoolVar(&options.Create, "create", false, "with --peers, at the first start only: this node's directory is that of a new cluster")
+	flag.BoolVar(&options.Create, "create", false, "with --peers, at the first start only: this node's directory belongs to a new cluster")
 	flag.StringVar(&options.Cluster, "cluster", "", "name of a new cluster (default varve); with --join, the cluster must have it")
 	flag.StringVar(&options.Join, "join", "", "in place of --peers: HOST:PORT,... of nodes of the cluster to join")
 	flag.Uint64Var(&options.Shards, "shards", 8, "shards of a new cluster, of which a key's hash chooses one; cannot be changed")
