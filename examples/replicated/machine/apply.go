@@ -16,8 +16,9 @@ import (
 
 const (
 	// Bytes that the operations of one proposal may read and write. The first
-	// operation may always do its work. Those of a group are all done or none. Replicas batch the proposals in different
-	// ways, so the limit is one of a proposal.
+	// operation may always do its work. Those of a group are all done or none.
+	// Replicas batch proposals in different ways, so the limit cannot be one of
+	// a batch.
 	maxProposalWork = 2 * MaxValueBytes
 	// Bytes after which a batch is written, with the index of its last proposal.
 	maxBatchBytes = 8 << 20

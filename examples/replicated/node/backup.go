@@ -70,15 +70,17 @@ func (n *Node) backupPath(name string) (string, error) {
 var errCopying = errors.New("a backup is being written or restored")
 
 // beginCopy begins a backup or a restore, one at a time. endCopy ends it.
-func (n *Node) beginCopy() error {
-	if !n.copying.TryLock() {
-		return errCopying
+func (n *Node) beginCopy(name string) (path string, err error) {
+	if path, err = n.backupPath(name); err != nil {
+		return "", err
 	}
-	err := n.begin()
-	if err != nil {
+	if !n.copying.TryLock() {
+		return "", errCopying
+	}
+	if err = n.begin(); err != nil {
 		n.copying.Unlock()
 	}
-	return err
+	return path, err
 }
 
 func (n *Node) endCopy() {
@@ -110,11 +112,8 @@ func (n *Node) eachShard(do func(shard uint64) error) error {
 // Backup writes all shards to a directory of this node, each at one applied
 // index, while the cluster serves.
 func (n *Node) Backup(name string) (*Manifest, error) {
-	path, err := n.backupPath(name)
+	path, err := n.beginCopy(name)
 	if err != nil {
-		return nil, err
-	}
-	if err := n.beginCopy(); err != nil {
 		return nil, err
 	}
 	defer n.endCopy()
@@ -408,11 +407,8 @@ func (n *Node) mayRestore(m *Manifest) ([][]byte, error) {
 // another number of shards. Nothing is proposed unless all of it can be read.
 // If it fails later, it can be repeated.
 func (n *Node) Restore(name string) (*Manifest, error) {
-	path, err := n.backupPath(name)
+	path, err := n.beginCopy(name)
 	if err != nil {
-		return nil, err
-	}
-	if err := n.beginCopy(); err != nil {
 		return nil, err
 	}
 	defer n.endCopy()

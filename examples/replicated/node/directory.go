@@ -130,12 +130,7 @@ func (d *Directory) copy() *Directory {
 
 // numbers returns the nodes in order.
 func (d *Directory) numbers() []uint64 {
-	var numbers []uint64
-	for number := range d.Nodes {
-		numbers = append(numbers, number)
-	}
-	sortNumbers(numbers)
-	return numbers
+	return sortedKeys(d.Nodes)
 }
 
 // replicaOn returns the replica of a shard on a node, 0 if there is none. One
@@ -154,12 +149,11 @@ func (d *Directory) replicaOn(shard, node uint64) (uint64, *Replica) {
 // holds returns the shards with a replica on the node.
 func (d *Directory) holds(node uint64) []uint64 {
 	var shards []uint64
-	for shard := range d.Places {
+	for _, shard := range d.shardNumbers() {
 		if _, replica := d.replicaOn(shard, node); replica != nil {
 			shards = append(shards, shard)
 		}
 	}
-	sortNumbers(shards)
 	return shards
 }
 
@@ -188,12 +182,7 @@ func (d *Directory) load() map[uint64]int {
 }
 
 func (d *Directory) shardNumbers() []uint64 {
-	var shards []uint64
-	for shard := range d.Places {
-		shards = append(shards, shard)
-	}
-	sortNumbers(shards)
-	return shards
+	return sortedKeys(d.Places)
 }
 
 // heal gives each shard as many targets as are wanted, where there are nodes:

@@ -64,6 +64,17 @@ func firstOptions(t *testing.T, peers map[uint64]string, id uint64) Options {
 	}
 }
 
+// startAll starts the first nodes of a cluster.
+func startAll(t *testing.T, peers map[uint64]string) []*Node {
+	var nodes []*Node
+	for _, id := range sortedKeys(peers) {
+		n := startNode(t, firstOptions(t, peers, id))
+		t.Cleanup(n.Stop)
+		nodes = append(nodes, n)
+	}
+	return nodes
+}
+
 func asText(t *testing.T, of interface{}) string {
 	text, err := json.Marshal(of)
 	if err != nil {
@@ -245,12 +256,7 @@ func TestADirectoryOfAnOlderProgramGoesOn(t *testing.T) {
 // As if its disk had been missing when it could reach nobody.
 func TestANodeThatHasLostItsDirectoryEnds(t *testing.T) {
 	peers := peersOf(t, 3)
-	var nodes []*Node
-	for id := uint64(1); id <= 3; id++ {
-		n := startNode(t, firstOptions(t, peers, id))
-		defer n.Stop()
-		nodes = append(nodes, n)
-	}
+	nodes := startAll(t, peers)
 	tokens := func() (tokens []string) {
 		for _, record := range nodes[0].Directory().Nodes {
 			if record.Token != "" {
@@ -379,12 +385,7 @@ func TestAMemberThatNobodyWantsIsTakenOut(t *testing.T) {
 
 func TestANodeThatWasRemovedLosesWhatItLeads(t *testing.T) {
 	peers := peersOf(t, 4)
-	var nodes []*Node
-	for id := uint64(1); id <= 4; id++ {
-		n := startNode(t, firstOptions(t, peers, id))
-		defer n.Stop()
-		nodes = append(nodes, n)
-	}
+	nodes := startAll(t, peers)
 	awaitDirectory(t, nodes[0])
 	await(t, "node 2 leads shard 1", func() bool { // It is on the nodes 2 to 4.
 		for _, n := range nodes {

@@ -3,6 +3,7 @@ package redis
 
 import (
 	"bytes"
+	"errors"
 	"math"
 	"strconv"
 	"strings"
@@ -138,31 +139,45 @@ func (c *client) scanFrom(shard uint64, bucket uint32, count int, pattern []byte
 	}
 }
 
+// eachPage reads all shards in pieces, each of which is answered soon however
+// large the shard is.
+func (c *client) eachPage(scan machine.Scan, each func(machine.Keys) error) error {
+	for shard := uint64(1); shard <= c.server.store.Shards(); shard++ {
+		scan.Bucket, scan.Now = 0, time.Now().UnixMilli()
+		for more := true; more; {
+			answer, err := c.server.store.Read(shard, scan, c.stale)
+			if err != nil {
+				return err
+			}
+			page := answer.(machine.Keys)
+			if err := each(page); err != nil {
+				return err
+			}
+			scan.Bucket, more = page.Next, page.More
+		}
+	}
+	return nil
+}
+
 // keys gathers all keys, up to the bytes that an answer may have.
 func (c *client) keys(t *task) {
 	var all [][]byte
 	size := 0
-	for shard := uint64(1); shard <= c.server.store.Shards(); shard++ {
-		scan := machine.Scan{Count: maxScanCount, Now: time.Now().UnixMilli()}
-		for more := true; more; {
-			answer, err := c.server.store.Read(shard, scan, c.stale)
-			if err != nil {
-				c.fail("ERR " + err.Error())
-				return
+	err := c.eachPage(machine.Scan{Count: maxScanCount}, func(page machine.Keys) error {
+		for _, key := range page.Keys {
+			if matches(t.args[1], key) {
+				all = append(all, key)
+				size += len(key) + bytesPerKey
 			}
-			found := answer.(machine.Keys)
-			for _, key := range found.Keys {
-				if matches(t.args[1], key) {
-					all = append(all, key)
-					size += len(key) + bytesPerKey
-				}
-			}
-			if size > c.server.options.MaxAnswer {
-				c.fail("ERR the answer is too large")
-				return
-			}
-			scan.Bucket, more = found.Next, found.More
 		}
+		if size > c.server.options.MaxAnswer {
+			return errors.New("the answer is too large")
+		}
+		return nil
+	})
+	if err != nil {
+		c.fail("ERR " + err.Error())
+		return
 	}
 	c.holdAnswers(memoryOf(all))
 	c.out.Array(len(all))
@@ -174,19 +189,13 @@ func (c *client) keys(t *task) {
 
 func (c *client) size(*task) {
 	total := 0
-	for shard := uint64(1); shard <= c.server.store.Shards(); shard++ {
-		// In pieces, each of which is answered soon however large the shard is.
-		scan := machine.Scan{Count: math.MaxInt32, Now: time.Now().UnixMilli(), Only: true}
-		for more := true; more; {
-			answer, err := c.server.store.Read(shard, scan, c.stale)
-			if err != nil {
-				c.fail("ERR " + err.Error())
-				return
-			}
-			found := answer.(machine.Keys)
-			total += found.Count + len(found.Keys) // An older node sends the keys.
-			scan.Bucket, more = found.Next, found.More
-		}
+	err := c.eachPage(machine.Scan{Count: math.MaxInt32, Only: true}, func(page machine.Keys) error {
+		total += page.Count + len(page.Keys) // An older node sends the keys.
+		return nil
+	})
+	if err != nil {
+		c.fail("ERR " + err.Error())
+		return
 	}
 	c.out.Int(int64(total))
 }
