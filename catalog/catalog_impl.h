@@ -193,6 +193,7 @@ class CatalogImpl final : public Catalog,
   std::atomic<bool> closing_{false};  // closing_pool_ is closing databases.
   std::atomic<uint64_t> retry_at_us_{0};
   ThreadPool closing_pool_{{.name = "varve:idle"}};
+  Registration fork_watch_{this};  // Last: see ForkWatch.
 };
 
 }  // namespace varve

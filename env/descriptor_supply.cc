@@ -103,6 +103,7 @@ class Registry final : private ForkWatch {
   Mutex mu_;
   CondVar called_;  // Some calls have returned.
   std::vector<std::unique_ptr<Entry>> entries_ VARVE_GUARDED_BY(mu_);
+  Registration fork_watch_{this};  // Last: see ForkWatch.
 };
 
 std::atomic<uint64_t> shortages{0};

@@ -58,6 +58,7 @@ class DeadWalkReports final : private ForkWatch {
   Mutex mutex_;
   std::vector<Report> reports_ VARVE_GUARDED_BY(mutex_);  // In key order.
   std::atomic<bool> any_{false};
+  Registration fork_watch_{this};  // Last: see ForkWatch.
 };
 
 // Returns whether a key may lie in both ranges.

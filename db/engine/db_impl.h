@@ -255,6 +255,7 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   AutoResume auto_resume_;
   QuietWatch quiet_watch_;
   AgeWatch age_watch_;
+  Registration fork_watch_{this};  // Last: see ForkWatch.
 };
 
 }  // namespace varve

@@ -153,7 +153,7 @@ class WriteBufferBudget final : private ForkWatch {
 
   WriteBufferBudget(size_t buffer_size, std::shared_ptr<Cache> cache,
                     bool allow_stall, Env* clock);
-  ~WriteBufferBudget() override;
+  ~WriteBufferBudget();
 
   // Returns the manager's budget.
   static std::shared_ptr<WriteBufferBudget> Share(
@@ -271,8 +271,9 @@ class WriteBufferBudget final : private ForkWatch {
   uint64_t stalled_since_us_ VARVE_GUARDED_BY(stall_mutex_) = 0;
   uint64_t stalled_times_freed_ VARVE_GUARDED_BY(stall_mutex_) = 0;
 
-  // Destroyed first: its job uses the rest.
+  // Destroyed before the rest, which its job uses.
   ThreadPool pool_{{.name = "varve:buffers"}};
+  Registration fork_watch_{this};  // Last: see ForkWatch.
 };
 
 // The memtables of one column family.

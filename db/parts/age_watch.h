@@ -75,6 +75,7 @@ class AgeWatch final : private ForkWatch {
   bool is_running_ = false;
   // A pool of its own, as for AutoResume.
   ThreadPool pool_{{.name = "varve:age"}};
+  Registration fork_watch_{this};  // Last: see ForkWatch.
 };
 
 }  // namespace varve

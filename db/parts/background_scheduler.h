@@ -111,6 +111,7 @@ class BackgroundScheduler final : private ForkWatch {
   std::array<Counts, 5> counts_;
   CondVar changed_;
   std::atomic<bool> stopping_{false};
+  Registration fork_watch_{this};  // Last: see ForkWatch.
 };
 
 }  // namespace varve

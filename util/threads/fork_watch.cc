@@ -17,27 +17,27 @@ class ForkWatchList {
     return list.Get();
   }
 
-  void Add(ForkWatch* watch) {
+  void Add(ForkWatch::Registration* added) {
     MutexLock lock(&mu_);
-    watch->previous_ = last_;
-    (last_ != nullptr ? last_->next_ : first_) = watch;
-    last_ = watch;
+    added->previous_ = last_;
+    (last_ != nullptr ? last_->next_ : first_) = added;
+    last_ = added;
   }
-  void Remove(ForkWatch* watch) {
+  void Remove(ForkWatch::Registration* removed) {
     MutexLock lock(&mu_);
-    (watch->previous_ != nullptr ? watch->previous_->next_ : first_) =
-        watch->next_;
-    (watch->next_ != nullptr ? watch->next_->previous_ : last_) =
-        watch->previous_;
+    (removed->previous_ != nullptr ? removed->previous_->next_ : first_) =
+        removed->next_;
+    (removed->next_ != nullptr ? removed->next_->previous_ : last_) =
+        removed->previous_;
   }
 
  private:
   static void Before() VARVE_NO_THREAD_SAFETY_ANALYSIS { Get().mu_.Lock(); }
   static void InParent() VARVE_NO_THREAD_SAFETY_ANALYSIS { Get().mu_.Unlock(); }
   static void InChild() VARVE_NO_THREAD_SAFETY_ANALYSIS {
-    for (ForkWatch* watch = Get().first_; watch != nullptr;
-         watch = watch->next_) {
-      watch->InForkedChild();
+    for (ForkWatch::Registration* each = Get().first_; each != nullptr;
+         each = each->next_) {
+      each->watch_->InForkedChild();
     }
     Get().mu_.Unlock();
   }
@@ -49,12 +49,14 @@ class ForkWatchList {
   }
 
   Mutex mu_;
-  ForkWatch* first_ VARVE_GUARDED_BY(mu_) = nullptr;
-  ForkWatch* last_ VARVE_GUARDED_BY(mu_) = nullptr;
+  ForkWatch::Registration* first_ VARVE_GUARDED_BY(mu_) = nullptr;
+  ForkWatch::Registration* last_ VARVE_GUARDED_BY(mu_) = nullptr;
 };
 
-ForkWatch::ForkWatch() { ForkWatchList::Get().Add(this); }
+ForkWatch::Registration::Registration(ForkWatch* watch) : watch_(watch) {
+  ForkWatchList::Get().Add(this);
+}
 
-ForkWatch::~ForkWatch() { ForkWatchList::Get().Remove(this); }
+ForkWatch::Registration::~Registration() { ForkWatchList::Get().Remove(this); }
 
 }  // namespace varve

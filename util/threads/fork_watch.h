@@ -23,13 +23,30 @@ class ForkWatch {
   ForkWatch& operator=(const ForkWatch&) = delete;
 
  protected:
-  ForkWatch();
-  // Works in a child as well.
-  virtual ~ForkWatch();
+  // An object has one as its last member: it is watched only while all of it
+  // exists, however another thread's fork() falls into its construction or
+  // destruction. The destructor works in a child as well.
+  class Registration {
+   public:
+    explicit Registration(ForkWatch* watch);
+    ~Registration();
+    Registration(const Registration&) = delete;
+    Registration& operator=(const Registration&) = delete;
+
+   private:
+    friend class ForkWatchList;
+
+    ForkWatch* const watch_;
+    Registration* previous_ = nullptr;
+    Registration* next_ = nullptr;
+  };
+
+  ForkWatch() = default;
+  ~ForkWatch() = default;
 
   // Called in the child, by its only thread, before fork() returns there.
-  // Called in the order of construction. REQUIRES: it creates and destroys no
-  // ForkWatch.
+  // REQUIRES: it creates and destroys no ForkWatch, and relies on no order of
+  // the calls for several objects.
   virtual void InForkedChild() = 0;
 
   // For InForkedChild: unlocks a mutex that was held by a thread that no longer
@@ -48,9 +65,6 @@ class ForkWatch {
 
  private:
   friend class ForkWatchList;
-
-  ForkWatch* previous_ = nullptr;
-  ForkWatch* next_ = nullptr;
 };
 
 }  // namespace varve

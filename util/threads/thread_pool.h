@@ -34,7 +34,7 @@ class ThreadPool final : private ForkWatch {
   explicit ThreadPool(ThreadPoolOptions options = {});
   // Runs all queued jobs, and the jobs that these schedule, then joins.
   // REQUIRES: not called from a job of this pool.
-  ~ThreadPool() override;
+  ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
 
@@ -78,6 +78,7 @@ class ThreadPool final : private ForkWatch {
   size_t running_jobs_ VARVE_GUARDED_BY(mu_) = 0;
   bool stopping_ VARVE_GUARDED_BY(mu_) = false;
   bool is_inherited_ VARVE_GUARDED_BY(mu_) = false;  // The queue is.
+  Registration fork_watch_{this};                    // Last: see ForkWatch.
 };
 
 }  // namespace varve

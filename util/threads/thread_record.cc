@@ -61,6 +61,7 @@ struct RegistryMutex final : private ForkWatch {
   void InForkedChild() override { MakeFree(&mu); }
 
   Mutex mu;
+  Registration fork_watch{this};  // Last: see ForkWatch.
 };
 
 }  // namespace
