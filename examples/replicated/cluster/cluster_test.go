@@ -128,7 +128,6 @@ func TestIsLinearizableWhateverHappens(t *testing.T) {
 			c.disks = true
 		}
 	}
-	t.Log("steps of clocks are not drawn: a process has no clock of its own")
 	c.prepare()
 	c.startFirst(3)
 	h := &history{begin: time.Now()}
@@ -300,5 +299,20 @@ func TestANodeThatFindsNobodyToJoinCanBeStopped(t *testing.T) {
 	p.terminate()
 	if took := time.Since(begin); took > 5*time.Second {
 		t.Fatalf("it has taken %v", took)
+	}
+}
+
+// A clock that is wrong decides on what its node is asked, and on nothing else.
+func TestAWrongClockDecidesOnExpiryOnly(t *testing.T) {
+	c := newCluster(t, 3)
+	if _, err := ask(c.nodes[0].client, 10*time.Second, "SET", "key", "value", "EX", "600"); err != nil {
+		t.Fatal(err)
+	}
+	c.nodes[1].setClock(t, time.Hour)
+	for i, expected := range []interface{}{"value", nil, "value"} {
+		answer, err := ask(c.nodes[i].client, 10*time.Second, "GET", "key")
+		if err != nil || answer != expected {
+			t.Fatalf("node %d: %v %v", i+1, answer, err)
+		}
 	}
 }

@@ -115,6 +115,12 @@ var kinds = []struct {
 		time.Sleep(2 * wait)
 		h.c.network.slow(p.host.number, hosts(others), 0, 0, 0)
 	}},
+	{"step of a clock", 3, always, func(h *harm, p *process, _ []*process, wait time.Duration) {
+		p.setClock(h.c.t, time.Duration(h.random.Int63n(int64(2*longestStep)))-longestStep)
+		if time.Sleep(wait); h.random.Intn(2) == 0 {
+			p.setClock(h.c.t, 0)
+		}
+	}},
 	{"full disk", 2, hasDisks, func(h *harm, p *process, _ []*process, wait time.Duration) {
 		if err := p.disk.fill(false); err != nil {
 			h.c.t.Error(err)
@@ -142,6 +148,21 @@ var kinds = []struct {
 		}
 		h.c.start(p)
 	}},
+}
+
+// longestStep is much less than the time to live of the clients' keys.
+const longestStep = time.Hour
+
+// setClock has a node's clock be wrong.
+func (p *process) setClock(t *testing.T, by time.Duration) {
+	temporary := p.clock() + ".new"
+	err := os.WriteFile(temporary, []byte(strconv.FormatInt(by.Milliseconds(), 10)), 0o644)
+	if err == nil {
+		err = os.Rename(temporary, p.clock())
+	}
+	if err != nil {
+		t.Error(err)
+	}
 }
 
 func always(*cluster) bool      { return true }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"strconv"
 	"sync"
 	"testing"
 	"time"
@@ -84,7 +85,11 @@ func (h *history) do(c *client, id int, s step) error {
 	case doGet:
 		answer, err = c.do("GET", s.key)
 	case doSet:
-		answer, err = c.do("SET", s.key, s.value)
+		words := []string{"SET", s.key, s.value}
+		if len(s.value)%3 == 0 { // Some expire, after the test.
+			words = append(words, "EX", strconv.Itoa(int((24 * longestStep).Seconds())))
+		}
+		answer, err = c.do(words...)
 	case doDelete:
 		answer, err = c.do("DEL", s.key)
 	}

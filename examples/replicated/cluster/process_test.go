@@ -174,6 +174,9 @@ func (c *cluster) join() *process {
 	return p
 }
 
+// clock is the file by which a node's clock can be made wrong.
+func (p *process) clock() string { return p.dir + ".clock" }
+
 func (c *cluster) start(p *process) {
 	c.t.Helper()
 	if err := os.MkdirAll(p.dir, 0o755); err != nil {
@@ -186,7 +189,8 @@ func (c *cluster) start(p *process) {
 	defer log.Close()
 	words := append([]string{fmt.Sprintf("--id=%d", p.id),
 		"--address=" + p.address, "--redis=" + p.client, "--watch=" + p.watch, "--dir=" + p.dir, p.first,
-		fmt.Sprintf("--shards=%d", *shards), "--snapshot-entries=500", "--round-ms=50"}, c.flags...)
+		fmt.Sprintf("--shards=%d", *shards), "--snapshot-entries=500", "--round-ms=50",
+		"--clock-file=" + p.clock()}, c.flags...)
 	if p.create {
 		words, p.create = append(words, "--create"), false
 	}

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -46,6 +47,9 @@ type Options struct {
 	Timeout         time.Duration // Of a request of a client.
 	MaxRequest      int           // Bytes of a request of a client.
 	TLS             PeerTLS
+	// If it is not empty: a file with a number of milliseconds, which is added to
+	// the time of day. For tests of clocks that are wrong.
+	ClockFile string
 }
 
 // Node implements redis.Store.
@@ -284,6 +288,17 @@ func (n *Node) Leads(shard uint64) bool {
 
 // Shards is how many there are.
 func (n *Node) Shards() uint64 { return uint64(len(n.gates) - 1) }
+
+// Now is the time of day in milliseconds since 1970. It may jump.
+func (n *Node) Now() int64 {
+	now := time.Now().UnixMilli()
+	if n.options.ClockFile != "" {
+		text, _ := os.ReadFile(n.options.ClockFile)
+		wrong, _ := strconv.ParseInt(strings.TrimSpace(string(text)), 10, 64)
+		now += wrong
+	}
+	return now
+}
 
 // Number is the node's.
 func (n *Node) Number() uint64 { return n.number }

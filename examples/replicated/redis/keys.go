@@ -116,7 +116,7 @@ const maxScanned = 8 << 20 // Bytes of keys, after which no further shard is ask
 func (c *client) scanFrom(shard uint64, bucket uint32, count int, pattern []byte) (keys [][]byte, next uint64, err error) {
 	for {
 		answer, err := c.server.store.Read(shard,
-			machine.Scan{Bucket: bucket, Count: count, Now: time.Now().UnixMilli()}, c.stale)
+			machine.Scan{Bucket: bucket, Count: count, Now: c.server.store.Now()}, c.stale)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -143,7 +143,7 @@ func (c *client) scanFrom(shard uint64, bucket uint32, count int, pattern []byte
 // large the shard is.
 func (c *client) eachPage(scan machine.Scan, each func(machine.Keys) error) error {
 	for shard := uint64(1); shard <= c.server.store.Shards(); shard++ {
-		scan.Bucket, scan.Now = 0, time.Now().UnixMilli()
+		scan.Bucket, scan.Now = 0, c.server.store.Now()
 		for more := true; more; {
 			answer, err := c.server.store.Read(shard, scan, c.stale)
 			if err != nil {
@@ -208,7 +208,7 @@ func (c *client) flush(t *task) {
 		}
 	}
 	for shard := uint64(1); shard <= c.server.store.Shards(); shard++ {
-		proposal := machine.NewProposal(nil, time.Now().UnixMilli())
+		proposal := machine.NewProposal(nil, c.server.store.Now())
 		_, err := c.server.store.Propose(shard, machine.AppendOperation(proposal, machine.FlushAll, nil, nil))
 		if err != nil {
 			c.fail("ERR " + err.Error())
@@ -311,7 +311,7 @@ func (s *Server) expire() {
 
 // sweep returns true if there is more to do.
 func (s *Server) sweep(shard uint64) bool {
-	now := time.Now().UnixMilli()
+	now := s.store.Now()
 	due, err := s.store.Read(shard, machine.Due{Now: now}, true)
 	if err != nil || !due.(bool) {
 		return false

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"strings"
 	"sync"
-	"time"
 
 	"varve.example/replicated/machine"
 	"varve.example/replicated/storage"
@@ -281,7 +280,7 @@ func (c *client) endAnswer() {
 
 // planned has each task say what to send.
 func (c *client) planned(run []task) *plan {
-	p := &plan{c.server.store, time.Now().UnixMilli(), map[uint64]*part{}, false}
+	p := &plan{c.server.store, c.server.store.Now(), map[uint64]*part{}, false}
 	for i := range run {
 		run[i].now = p.now
 		run[i].complaint = run[i].command.prepare(p, &run[i])

@@ -26,6 +26,8 @@ type Store interface {
 	// Read asks a machine; it sees all that was acknowledged before unless
 	// stale is set.
 	Read(shard uint64, query interface{}, stale bool) (interface{}, error)
+	// Now is the time of day, in milliseconds since 1970, by which keys expire.
+	Now() int64
 	// Leads says whether this node leads a shard, as far as it knows.
 	Leads(shard uint64) bool
 	// Info is text for INFO: sections, each after a line with # and its name.

@@ -60,6 +60,7 @@ func newStore(t testing.TB) *localStore {
 }
 
 func (f *localStore) Shards() uint64                         { return testShards }
+func (f *localStore) Now() int64                             { return time.Now().UnixMilli() }
 func (f *localStore) Info() string                           { return "# Server\r\nengine:test\r\n# Extra\r\na:b\r\n" }
 func (f *localStore) Leads(uint64) bool                      { return true }
 func (f *localStore) Admin(words []string) ([]string, error) { return words, nil }

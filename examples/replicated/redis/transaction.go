@@ -4,7 +4,6 @@ package redis
 import (
 	"fmt"
 	"strings"
-	"time"
 
 	"varve.example/replicated/machine"
 	"varve.example/replicated/storage"
@@ -147,7 +146,7 @@ func (c *client) addWatches(t *task) error {
 		return errNoMemory
 	}
 	defer c.server.memory.give(held)
-	p := &plan{c.server.store, time.Now().UnixMilli(), map[uint64]*part{}, false}
+	p := &plan{c.server.store, c.server.store.Now(), map[uint64]*part{}, false}
 	for _, key := range t.args[1:] {
 		p.read(t, key)
 	}
@@ -188,7 +187,7 @@ func (c *client) exec(*task) {
 		c.fail("EXECABORT Transaction discarded because of previous errors.")
 		return
 	}
-	p := &plan{c.server.store, time.Now().UnixMilli(), map[uint64]*part{}, true}
+	p := &plan{c.server.store, c.server.store.Now(), map[uint64]*part{}, true}
 	checks := task{}
 	for key, fingerprint := range watched {
 		p.operate(&checks, machine.Check, []byte(key), fingerprint)

@@ -175,6 +175,8 @@ func BenchmarkGetOfNothing(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	defer engine.Close()
+	defer db.Close()
 	keys, values := [][]byte{[]byte("key")}, make([][]byte, 0, 1)
 	for i := 0; i < b.N; i++ {
 		db.Get(keys, values, 0)
