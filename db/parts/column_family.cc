@@ -180,7 +180,7 @@ MemTable* ColumnFamily::NewMemTable(uint64_t wal_number,
   const size_t size = options_->write_buffer_size;
   return new MemTable(
       &comparator_, wal_number, size, MemTableOrderOf(*options_), account_,
-      std::min(size, std::max<size_t>(size / family_count, full_bytes_)));
+      std::min(size, std::max<size_t>(size / family_count, last_bytes_)));
 }
 
 bool ColumnFamily::SlotFreeLocked() const {
@@ -202,7 +202,8 @@ void ColumnFamily::SwitchLocked(MemTable* next) {
   immutable_.push_back(memtable_);
   memtable_->MarkImmutable();
   ++switched_count_;
-  full_bytes_ = written_bytes_;
+  batch_bytes_per_memory_byte_ = BatchBytesPerMemoryByte();
+  last_bytes_ = written_bytes_;
   immutable_bytes_.push_back(written_bytes_);
   written_bytes_ = 0;
   paced_bytes_ = 0;
@@ -274,18 +275,23 @@ uint64_t ColumnFamily::PauseMicrosLocked(uint64_t log_space, bool may_pause) {
   return pause_us;
 }
 
+double ColumnFamily::BatchBytesPerMemoryByte() const {
+  const auto used = static_cast<double>(memtable_->ApproximateMemoryUsage());
+  if (written_bytes_ == 0 ||
+      used < static_cast<double>(options_->write_buffer_size) / 2) {
+    return batch_bytes_per_memory_byte_;
+  }
+  return static_cast<double>(written_bytes_) / used;
+}
+
+double ColumnFamily::FullBytes() const {
+  return static_cast<double>(options_->write_buffer_size) *
+         BatchBytesPerMemoryByte();
+}
+
 uint64_t ColumnFamily::FlushPauseMicrosLocked(uint64_t bytes, uint64_t now_us,
                                               uint64_t* step_bytes) {
-  // The memory grows by whole blocks, so the size of the batches that will fill
-  // it is known only roughly. At first, it is estimated from the last memtable.
-  const uint64_t limit = options_->write_buffer_size;
-  const uint64_t used = memtable_->ApproximateMemoryUsage();
-  uint64_t full_bytes = full_bytes_;
-  if (used > limit / 8) {
-    full_bytes = static_cast<uint64_t>(static_cast<double>(written_bytes_) *
-                                       static_cast<double>(limit) /
-                                       static_cast<double>(used));
-  }
+  const auto full_bytes = static_cast<uint64_t>(FullBytes());
   const uint64_t space =
       full_bytes > written_bytes_ ? full_bytes - written_bytes_ : 0;
   const FlushPace::Step step =
@@ -296,18 +302,13 @@ uint64_t ColumnFamily::FlushPauseMicrosLocked(uint64_t bytes, uint64_t now_us,
 
 void ColumnFamily::SampleDebtLocked(uint64_t now_us) {
   const Version& version = *versions_->current();
-  const double buffer_bytes = static_cast<double>(
-      full_bytes_ > 0 ? full_bytes_ : options_->write_buffer_size);
-  if (version.NumBytes(0) > 0) {
-    user_bytes_per_table_byte_ = buffer_bytes * version.NumFiles(0) /
-                                 static_cast<double>(version.NumBytes(0));
-  }
+  const double buffer_bytes = FullBytes();
   double relieved = relieved_bytes_;
   for (const Compaction* compaction : compactions_.running) {
     relieved += compaction->Progress() * compaction->relief_bytes;
   }
   drained_bytes_ += std::max(relieved - last_relieved_bytes_, 0.0) *
-                    user_bytes_per_table_byte_;
+                    batch_bytes_per_table_byte_;
   last_relieved_bytes_ = relieved;
 
   DebtPace::Sample sample;
@@ -328,7 +329,7 @@ void ColumnFamily::SampleDebtLocked(uint64_t now_us) {
     sample.debt_bytes =
         std::max(debt.level0_files + memory_files - trigger, 0.0) *
             buffer_bytes +
-        debt.deep_bytes * user_bytes_per_table_byte_;
+        debt.deep_bytes * batch_bytes_per_table_byte_;
   }
   debt_pace_.AddSample(sample);
 }
@@ -377,15 +378,23 @@ void ColumnFamily::AddStallMicrosLocked(uint64_t micros) {
 
 // ---- Compactions ------------------------------------------------------------
 
-void ColumnFamily::MeasureFlushLocked(size_t count, uint64_t micros) {
-  uint64_t bytes = 0;
+void ColumnFamily::MeasureFlushLocked(size_t count, uint64_t micros,
+                                      uint64_t table_bytes) {
+  double bytes = 0;
   for (size_t i = 0; i < std::min(count, immutable_bytes_.size()); ++i) {
-    bytes += immutable_bytes_[i];
+    bytes += static_cast<double>(immutable_bytes_[i]);
   }
-  if (micros == 0) return;
+  if (micros == 0 || table_bytes == 0) return;
   // Small memtables take longer per byte.
-  flush_rate_ = std::max(flush_rate_, static_cast<double>(bytes) * 1e6 /
-                                          static_cast<double>(micros));
+  flush_rate_ =
+      std::max(flush_rate_, bytes * 1e6 / static_cast<double>(micros));
+  // Most of a small table does not depend on its entries.
+  if (bytes < FullBytes() / 8) return;
+  // An average in which older flushes count less.
+  measured_batch_bytes_ = measured_batch_bytes_ / 2 + bytes;
+  measured_table_bytes_ =
+      measured_table_bytes_ / 2 + static_cast<double>(table_bytes);
+  batch_bytes_per_table_byte_ = measured_batch_bytes_ / measured_table_bytes_;
 }
 
 void ColumnFamily::BeginCompactionLocked(Compaction* compaction) {

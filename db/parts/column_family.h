@@ -285,9 +285,9 @@ class ColumnFamily final : private SuperVersionDisposer,
 
   CompactionState& compactions() { return compactions_; }
   const CompactionState& compactions() const { return compactions_; }
-  // Records the duration of a flush of the `count` oldest immutable memtables.
-  // Call it before RemoveFlushedLocked.
-  void MeasureFlushLocked(size_t count, uint64_t micros);
+  // Records the duration of a flush of the `count` oldest immutable memtables
+  // to tables of `table_bytes`. Call it before RemoveFlushedLocked.
+  void MeasureFlushLocked(size_t count, uint64_t micros, uint64_t table_bytes);
   // Record that a compaction begins and ends.
   void BeginCompactionLocked(Compaction* compaction);
   void EndCompactionLocked(const Compaction* compaction, bool succeeded);
@@ -313,6 +313,11 @@ class ColumnFamily final : private SuperVersionDisposer,
   // For the leader. Tells debt_pace_ how things are.
   void SampleDebtLocked(uint64_t now_us);
   uint64_t DrainingMicrosLocked(uint64_t now_us) const;
+  // Return how many bytes of batches there are per byte of the memtable's
+  // memory, and how many fill it: as measured if it is half full, and otherwise
+  // as they were with the last one that was.
+  double BatchBytesPerMemoryByte() const;
+  double FullBytes() const;
   uint64_t FlushPauseMicrosLocked(uint64_t bytes, uint64_t now_us,
                                   uint64_t* step_bytes);
 
@@ -359,7 +364,9 @@ class ColumnFamily final : private SuperVersionDisposer,
   uint64_t draining_us_ = 0;        // By compactions that have ended.
   uint64_t draining_since_us_ = 0;  // If any runs.
   double flush_rate_ = 0;  // The highest, in bytes of batches per second.
-  double user_bytes_per_table_byte_ = 1;
+  double batch_bytes_per_table_byte_ = 1;
+  double measured_batch_bytes_ = 0;  // Of the flushes that it is known from.
+  double measured_table_bytes_ = 0;
   WriteDelay write_delay_;
   WriteStallState stall_;
   uint64_t stall_count_ = 0;
@@ -367,8 +374,9 @@ class ColumnFamily final : private SuperVersionDisposer,
   uint64_t pace_count_ = 0;
   uint64_t pace_micros_ = 0;
   // Owned by the leader.
-  uint64_t written_bytes_ = 0;  // Of batches, to memtable_.
-  uint64_t full_bytes_ = 0;  // written_bytes_ when the last memtable was full.
+  uint64_t written_bytes_ = 0;              // Of batches, to memtable_.
+  uint64_t last_bytes_ = 0;                 // The same, of the last memtable.
+  double batch_bytes_per_memory_byte_ = 1;  // As it was last known.
   // written_bytes_ at which PaceIsDue is true next, and was true last.
   uint64_t pace_at_bytes_ = 0;
   uint64_t paced_bytes_ = 0;

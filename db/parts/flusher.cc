@@ -151,7 +151,8 @@ Status Flusher::FlushLocked(const std::vector<ColumnFamily*>& families,
     info.status = status;
     family->SetFlushRunsLocked(false);
     if (status.ok()) {
-      family->MeasureFlushLocked(info.memtables, flushing.ElapsedMicros());
+      family->MeasureFlushLocked(info.memtables, flushing.ElapsedMicros(),
+                                 info.file_bytes);
       const std::vector<MemTable*> flushed =
           family->RemoveFlushedLocked(info.memtables);
       if (family->IsAllFlushedLocked()) {

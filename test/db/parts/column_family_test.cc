@@ -180,5 +180,25 @@ TEST_F(ColumnFamilyTest, CountsWrittenBytes) {
   EXPECT_TRUE(family_.PaceIsDue());
 }
 
+// Neither its size nor its speed says anything of the write buffer after it.
+TEST_F(ColumnFamilyTest, AFlushOfLittleDoesNotPaceWriters) {
+  options_.write_buffer_size = 64 << 20;
+  Put("little");
+  Switch();
+  {
+    MutexLock lock(&mutex_);
+    family_.MeasureFlushLocked(1, /*micros=*/10000, /*table_bytes=*/900);
+  }
+  Flush(1);
+  for (int mebibytes = 1; mebibytes <= 32; ++mebibytes) {
+    family_.CountWritten(1 << 20, true);
+    EXPECT_EQ(family_.PauseMicrosLocked(1 << 20, /*may_pause=*/true), 0u)
+        << mebibytes;
+  }
+  MutexLock lock(&mutex_);
+  EXPECT_EQ(family_.UpdateStallLocked().no_memtable, false);
+  EXPECT_EQ(family_.pace_micros(), 0u);
+}
+
 }  // namespace
 }  // namespace varve::test

@@ -75,6 +75,23 @@ TEST_F(DbWriteTest, StopsWhileMemTablesWaitForFlush) {
   ExpectEnd();
 }
 
+// A table of few bytes says nothing of the write buffer after it, whether it
+// was flushed or is from an earlier run.
+TEST_F(DbWriteTest, ATableOfLittleDoesNotPaceWriters) {
+  options_.write_buffer_size = 64 << 20;
+  options_.level0_file_num_compaction_trigger = 4;
+  Open();
+  for (int opened = 1; opened <= 2; opened++) {
+    ASSERT_TRUE(Ok(db_->Put(WriteOptions(), "little", "x")));
+    ASSERT_TRUE(Ok(db_->Flush(FlushOptions())));
+    for (int i = 0; i < 20000; i++) {
+      ASSERT_TRUE(Ok(db_->Put(WriteOptions(), Key(i), std::string(1000, 'x'))));
+    }
+    EXPECT_EQ(Count(Ticker::kPaceMicros), 0u) << opened;
+    Reopen();
+  }
+}
+
 // Keeps its lines in a database.
 class DbLogger : public Logger {
  public:
