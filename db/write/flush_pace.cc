@@ -12,6 +12,10 @@ namespace {
 constexpr uint64_t kFirstPart = 64;
 constexpr uint64_t kLeastPart = 512;
 
+// A last flush of so many times fewer entries gives no estimate: most of its
+// time did not depend on them.
+constexpr uint64_t kMostTimes = 8;
+
 // This part of the buffer is a reserve for a flush that takes longer than
 // estimated. In the reserve every write has the longest pause.
 constexpr uint64_t kReservePart = 64;
@@ -40,6 +44,7 @@ void FlushPace::End(uint64_t now_us) {
   // relaxed: see Advance.
   const uint64_t written_us = written_us_.load(std::memory_order_relaxed);
   if (entries_ > 0 && begin_us_ < written_us && written_us <= now_us) {
+    last_entries_ = entries_;
     micros_per_entry_ = static_cast<double>(written_us - begin_us_) /
                         static_cast<double>(entries_);
     finish_us_ = now_us - written_us;
@@ -60,10 +65,12 @@ uint64_t FlushPace::RemainingMicros(uint64_t now_us) const {
   }
   // relaxed: see Advance.
   const uint64_t done = done_.load(std::memory_order_relaxed);
-  const uint64_t part = micros_per_entry_ > 0 ? kFirstPart : kLeastPart;
+  const double per_entry_us =
+      entries_ / kMostTimes <= last_entries_ ? micros_per_entry_ : 0;
+  const uint64_t part = per_entry_us > 0 ? kFirstPart : kLeastPart;
   const auto entries = static_cast<double>(entries_);
   const double all_us = done <= entries_ / part
-                            ? entries * micros_per_entry_
+                            ? entries * per_entry_us
                             : static_cast<double>(elapsed_us) * entries /
                                   static_cast<double>(std::min(done, entries_));
   if (all_us <= 0) return 0;

@@ -56,6 +56,7 @@ class FlushPace {
   std::atomic<uint64_t> written_us_{0};  // 0 before Written.
   uint64_t entries_ = 0;
   uint64_t begin_us_ = 0;
+  uint64_t last_entries_ = 0;    // Of the last flush.
   double micros_per_entry_ = 0;  // Last flush, from Begin to Written.
   uint64_t finish_us_ = 0;       // Last flush, from Written to End.
   uint64_t free_at_us_ = 0;

@@ -111,6 +111,19 @@ TEST(FlushPaceTest, NothingIsKnownBeforeTheFirstFlushIsUnderWay) {
   EXPECT_EQ(pace.RemainingMicros(450000), 150000u);
 }
 
+TEST(FlushPaceTest, NothingIsKnownFromAFlushOfLittle) {
+  FlushPace pace;
+  pace.Begin(2, 1000);
+  pace.Written(9000);
+  pace.End(10000);
+  // It waits for a thread that is busy.
+  pace.Begin(kEntries, 20000);
+  for (uint64_t now_us = 20000; now_us < 10000000; now_us += 100000) {
+    EXPECT_EQ(pace.RemainingMicros(now_us), 0u);
+    EXPECT_EQ(pace.Charge(1000, kBuffer / 2, kBuffer, now_us).pause_us, 0u);
+  }
+}
+
 TEST(FlushPaceTest, PausesAreNotMadeForAFlushThatIsSoonOver) {
   FlushPace pace;
   const Outcome outcome = RunFlush(&pace, 1500, 100, 1000000);
