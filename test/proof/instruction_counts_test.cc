@@ -6,9 +6,11 @@
 // That file says what the counts depend on and how to renew them.
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdio>
 #include <cstdlib>
@@ -43,6 +45,10 @@ constexpr char kRenew[] = "VARVE_RENEW_INSTRUCTION_COUNTS";
 constexpr double kTolerance = 1.02;
 // A count that is too high is taken again so often.
 constexpr int kRepeats = 3;
+// Where single steps are slower, more is executed: the kernel's clock reads
+// again what a tick changed meanwhile, and calls that take ten milliseconds are
+// recorded.
+constexpr double kSlowStepUs = 10;
 
 constexpr int kEntries = 20000;
 constexpr size_t kBatch = 32;
@@ -171,9 +177,13 @@ const Operation kOperations[] = {
 
 // The instructions of one operation. ISA-L selects its CRC by the processor and
 // has no switch for it, so its instructions do not count.
-double Count(const Operation& operation) {
+// Sets *step_us to the time that one step took.
+double Count(const Operation& operation, double* step_us) {
   const uint64_t pieces = operation.operations == 1 ? kPieces : kBatchedPieces;
   TempDir dir;
+  auto* const shared_us =
+      static_cast<double*>(mmap(nullptr, sizeof(double), PROT_READ | PROT_WRITE,
+                                MAP_SHARED | MAP_ANONYMOUS, -1, 0));
   SingleStepper stepper;
   const StepReport report =
       stepper.Run(pieces, [&](const std::function<void()>& ready) {
@@ -192,11 +202,17 @@ double Count(const Operation& operation) {
         };
         run_all();  // Binds symbols and fills the cache.
         ready();
+        const auto begin = std::chrono::steady_clock::now();
         run_all();
+        *shared_us = std::chrono::duration<double, std::micro>(
+                         std::chrono::steady_clock::now() - begin)
+                         .count();
         return good;
       });
   EXPECT_EQ(report.error, "");
   EXPECT_EQ(report.pieces, pieces);
+  *step_us = *shared_us / static_cast<double>(report.instructions);
+  munmap(shared_us, sizeof(double));
   uint64_t instructions = report.instructions;
   for (const auto& [file, count] : report.instructions_by_file) {
     if (file.find("libisal") != std::string::npos) instructions -= count;
@@ -238,20 +254,26 @@ TEST(InstructionCountsTest, NoOperationExecutesOverTwoPercentMore) {
     GTEST_SKIP() << "the counts are for the compiler " << baseline["compiler"];
   }
   text += "compiler: " __VERSION__ "\n";
+  bool undecided = false;
   for (const Operation& operation : kOperations) {
-    double count = Count(operation);
+    double step_us = 0;
+    double count = Count(operation, &step_us);
     const double limit =
         strtod(baseline[operation.name].c_str(), nullptr) * kTolerance;
     // Other load can only add instructions, of those that wait.
     for (int i = 0; i < kRepeats && !renew && count > limit; ++i) {
-      count = std::min(count, Count(operation));
+      count = std::min(count, Count(operation, &step_us));
     }
     printf("%s: %.1f instructions, at most %.1f\n", operation.name, count,
            limit);
     fflush(stdout);
     text += std::string(operation.name) + ": " +
             std::to_string(std::lround(count)) + "\n";
-    if (!renew) {
+    if (step_us > kSlowStepUs && count > limit) {
+      printf("%s: undecided, one step takes %.0f us\n", operation.name,
+             step_us);
+      undecided = true;
+    } else if (!renew) {
       EXPECT_LE(count, limit)
           << operation.name << " executes over 2 % more instructions than "
           << kBaseline
@@ -260,6 +282,9 @@ TEST(InstructionCountsTest, NoOperationExecutesOverTwoPercentMore) {
     }
   }
   if (renew && !HasFailure()) std::ofstream(kBaseline) << text;
+  if (undecided && !HasFailure()) {
+    GTEST_SKIP() << "single steps are too slow here to count";
+  }
 }
 
 }  // namespace
