@@ -388,8 +388,12 @@ void ColumnFamily::MeasureFlushLocked(size_t count, uint64_t micros,
   // Small memtables take longer per byte.
   flush_rate_ =
       std::max(flush_rate_, bytes * 1e6 / static_cast<double>(micros));
-  // Most of a small table does not depend on its entries.
-  if (bytes < FullBytes() / 8) return;
+  // Most of a small table does not depend on its entries. (FullBytes is for the
+  // leader.)
+  if (bytes < static_cast<double>(options_->write_buffer_size) *
+                  batch_bytes_per_memory_byte_ / 8) {
+    return;
+  }
   // An average in which older flushes count less.
   measured_batch_bytes_ = measured_batch_bytes_ / 2 + bytes;
   measured_table_bytes_ =

@@ -313,7 +313,7 @@ class ColumnFamily final : private SuperVersionDisposer,
   // For the leader. Tells debt_pace_ how things are.
   void SampleDebtLocked(uint64_t now_us);
   uint64_t DrainingMicrosLocked(uint64_t now_us) const;
-  // Return how many bytes of batches there are per byte of the memtable's
+  // For the leader. Return the bytes of batches per byte of the memtable's
   // memory, and how many fill it: as measured if it is half full, and otherwise
   // as they were with the last one that was.
   double BatchBytesPerMemoryByte() const;
