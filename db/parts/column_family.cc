@@ -300,6 +300,11 @@ uint64_t ColumnFamily::FlushPauseMicrosLocked(uint64_t bytes, uint64_t now_us,
   return step.pause_us;
 }
 
+double ColumnFamily::BatchBytesPerTableByteLocked() const {
+  return flushed_table_bytes_ > 0 ? flushed_batch_bytes_ / flushed_table_bytes_
+                                  : 1;
+}
+
 void ColumnFamily::SampleDebtLocked(uint64_t now_us) {
   const Version& version = *versions_->current();
   const double buffer_bytes = FullBytes();
@@ -307,8 +312,9 @@ void ColumnFamily::SampleDebtLocked(uint64_t now_us) {
   for (const Compaction* compaction : compactions_.running) {
     relieved += compaction->Progress() * compaction->relief_bytes;
   }
-  drained_bytes_ += std::max(relieved - last_relieved_bytes_, 0.0) *
-                    batch_bytes_per_table_byte_;
+  const double per_table_byte = BatchBytesPerTableByteLocked();
+  drained_bytes_ +=
+      std::max(relieved - last_relieved_bytes_, 0.0) * per_table_byte;
   last_relieved_bytes_ = relieved;
 
   DebtPace::Sample sample;
@@ -329,7 +335,7 @@ void ColumnFamily::SampleDebtLocked(uint64_t now_us) {
     sample.debt_bytes =
         std::max(debt.level0_files + memory_files - trigger, 0.0) *
             buffer_bytes +
-        debt.deep_bytes * batch_bytes_per_table_byte_;
+        debt.deep_bytes * per_table_byte;
   }
   debt_pace_.AddSample(sample);
 }
@@ -394,11 +400,9 @@ void ColumnFamily::MeasureFlushLocked(size_t count, uint64_t micros,
                   batch_bytes_per_memory_byte_ / 8) {
     return;
   }
-  // An average in which older flushes count less.
-  measured_batch_bytes_ = measured_batch_bytes_ / 2 + bytes;
-  measured_table_bytes_ =
-      measured_table_bytes_ / 2 + static_cast<double>(table_bytes);
-  batch_bytes_per_table_byte_ = measured_batch_bytes_ / measured_table_bytes_;
+  flushed_batch_bytes_ = flushed_batch_bytes_ / 2 + bytes;
+  flushed_table_bytes_ =
+      flushed_table_bytes_ / 2 + static_cast<double>(table_bytes);
 }
 
 void ColumnFamily::BeginCompactionLocked(Compaction* compaction) {

@@ -318,6 +318,8 @@ class ColumnFamily final : private SuperVersionDisposer,
   // as they were with the last one that was.
   double BatchBytesPerMemoryByte() const;
   double FullBytes() const;
+  // Returns 1 before the first flush that tells.
+  double BatchBytesPerTableByteLocked() const;
   uint64_t FlushPauseMicrosLocked(uint64_t bytes, uint64_t now_us,
                                   uint64_t* step_bytes);
 
@@ -364,9 +366,11 @@ class ColumnFamily final : private SuperVersionDisposer,
   uint64_t draining_us_ = 0;        // By compactions that have ended.
   uint64_t draining_since_us_ = 0;  // If any runs.
   double flush_rate_ = 0;  // The highest, in bytes of batches per second.
-  double batch_bytes_per_table_byte_ = 1;
-  double measured_batch_bytes_ = 0;  // Of the flushes that it is known from.
-  double measured_table_bytes_ = 0;
+  // Of the batches and tables of flushes; older flushes count less.
+  double flushed_batch_bytes_ = 0;
+  double flushed_table_bytes_ = 0;
+  // Of the last memtable that was half full. Changed by the leader.
+  double batch_bytes_per_memory_byte_ = 1;
   WriteDelay write_delay_;
   WriteStallState stall_;
   uint64_t stall_count_ = 0;
@@ -374,9 +378,8 @@ class ColumnFamily final : private SuperVersionDisposer,
   uint64_t pace_count_ = 0;
   uint64_t pace_micros_ = 0;
   // Owned by the leader.
-  uint64_t written_bytes_ = 0;              // Of batches, to memtable_.
-  uint64_t last_bytes_ = 0;                 // The same, of the last memtable.
-  double batch_bytes_per_memory_byte_ = 1;  // As it was last known.
+  uint64_t written_bytes_ = 0;  // Of batches, to memtable_.
+  uint64_t last_bytes_ = 0;     // The same, of the last memtable.
   // written_bytes_ at which PaceIsDue is true next, and was true last.
   uint64_t pace_at_bytes_ = 0;
   uint64_t paced_bytes_ = 0;
