@@ -187,14 +187,26 @@ func (c *client) hello(t *task) {
 
 func (c *client) acl(t *task) {
 	if !strings.EqualFold(string(t.args[1]), "whoami") {
-		c.fail(unknownSub(t))
+		c.unknownSub(t, "whoami")
 		return
 	}
 	c.out.BulkString(c.user.Name)
 }
 
-func unknownSub(t *task) string {
-	return fmt.Sprintf("ERR unknown subcommand '%.64s'. Try %s HELP.", t.args[1], strings.ToUpper(t.command.name))
+// unknownSub answers a second word that is not one of the known ones. HELP lists
+// these.
+func (c *client) unknownSub(t *task, known ...string) {
+	name := strings.ToUpper(t.command.name)
+	if !strings.EqualFold(string(t.args[1]), "help") {
+		c.fail(fmt.Sprintf("ERR unknown subcommand '%.64s'. Try %s HELP.", t.args[1], name))
+		return
+	}
+	sort.Strings(known)
+	c.out.Array(1 + len(known))
+	c.out.Status(name + " <subcommand> [<argument> ...]. Subcommands are:")
+	for _, one := range known {
+		c.out.Status(strings.ToUpper(one))
+	}
 }
 
 const badName = "ERR Client names cannot contain spaces, newlines or special characters."
@@ -232,7 +244,11 @@ func (c *client) client(t *task) {
 	sub, known := clientCommands[strings.ToLower(string(t.args[1]))]
 	switch {
 	case !known:
-		c.fail(unknownSub(t))
+		var names []string
+		for name := range clientCommands {
+			names = append(names, name)
+		}
+		c.unknownSub(t, names...)
 	case len(t.args) < sub.minimum || sub.maximum > 0 && len(t.args) > sub.maximum:
 		c.fail(wrongNumber("client|" + strings.ToLower(string(t.args[1]))))
 	case c.user.Right < sub.right:

@@ -115,7 +115,7 @@ func (c *client) config(t *task) {
 	case sub == "set" || sub == "rewrite":
 		c.fail("ERR settings are options of the program varve-node")
 	default:
-		c.fail(unknownSub(t))
+		c.unknownSub(t, "get", "resetstat")
 	}
 }
 
@@ -178,7 +178,7 @@ func (c *client) commands(t *task) {
 	case "getkeys":
 		c.getKeys(t)
 	default:
-		c.fail(unknownSub(t))
+		c.unknownSub(t, "count", "docs", "getkeys", "info", "list")
 	}
 }
 

@@ -160,6 +160,7 @@ func BenchmarkCall(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
+	defer engine.Close()
 	for i := 0; i < b.N; i++ {
 		engine.Describe()
 	}
