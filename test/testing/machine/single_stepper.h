@@ -26,6 +26,7 @@
 #include <map>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "test/testing/machine/describe_address.h"
 #include "test/testing/machine/x86_instruction.h"
@@ -45,8 +46,8 @@ struct StepReport {
   uint64_t pieces = 0;
   // All pieces together. A repeated string instruction counts once.
   uint64_t instructions = 0;
-  // By file: a program or a shared library.
-  std::map<std::string, uint64_t> instructions_by_file;
+  // Of each piece, without the file that was left out.
+  std::vector<uint64_t> instructions_of_pieces;
   uint64_t locked = 0;  // Fences and instructions with a lock.
   uint64_t system_calls = 0;
   uint64_t mutex_operations = 0;  // Calls of pthread's lock functions.
@@ -68,8 +69,13 @@ class SingleStepper {
   // kIntoSequences steps into restartable sequences, as a debugger does.
   enum class Mode { kOverSequences, kIntoSequences };
   explicit SingleStepper(Mode mode = Mode::kOverSequences);
+
   SingleStepper(const SingleStepper&) = delete;
   SingleStepper& operator=(const SingleStepper&) = delete;
+
+  // instructions_of_pieces has none of the file, a program or a shared library
+  // whose name contains `name`. Call before Run.
+  void LeaveOut(const std::string& name) { left_out_ = name; }
 
   // Forks a child and steps through its pieces. REQUIRES: this process has
   // one thread.
@@ -82,7 +88,7 @@ class SingleStepper {
     bool is_allocation = false;
     bool is_own_code = false;  // Not the C library's.
     bool is_call = false;
-    uint64_t* instructions_in_file = nullptr;  // In report_; never null later.
+    bool is_left_out = false;
   };
 
   void Start(const Child& child);
@@ -110,6 +116,8 @@ class SingleStepper {
   const void* c_library_ = nullptr;
   pid_t pid_ = -1;
   bool ended_ = false;
+  std::string left_out_;
+  uint64_t in_piece_ = 0;  // Instructions so far, without those left out.
   // The newest call in code outside the C library, to name the caller of
   // findings inside the library.
   uint64_t last_call_ = 0;
@@ -208,9 +216,11 @@ inline void SingleStepper::StepThrough(uint64_t pieces) {
     }
     if (address == begin) {
       inside = true;
+      in_piece_ = 0;
     } else if (address == end) {
       inside = false;
       report_.pieces++;
+      report_.instructions_of_pieces.push_back(in_piece_);
     }
     // A repeated string instruction stops once for each round.
     if (inside && address != last) Note(address);
@@ -296,7 +306,7 @@ inline bool SingleStepper::NoteSequence(const RseqSequence& sequence) {
 inline void SingleStepper::Note(uint64_t address) {
   report_.instructions++;
   const Place& place = Look(address);
-  ++*place.instructions_in_file;
+  if (!place.is_left_out) in_piece_++;
   if (place.is_own_code && place.is_call) last_call_ = address;
   if (place.is_allocation) report_.allocations++;
   const char* what = place.lock_function;
@@ -353,8 +363,8 @@ inline const SingleStepper::Place& SingleStepper::Look(uint64_t address) {
   Dl_info info;
   const bool known = dladdr(reinterpret_cast<void*>(address), &info) != 0;
   place.is_own_code = known && info.dli_fbase != c_library_;
-  place.instructions_in_file =
-      &report_.instructions_by_file[known ? info.dli_fname : ""];
+  place.is_left_out = known && !left_out_.empty() &&
+                      strstr(info.dli_fname, left_out_.c_str()) != nullptr;
   return place;
 }
 
