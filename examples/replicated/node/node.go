@@ -222,6 +222,9 @@ func (n *Node) openHost(shards uint64) (*dragonboat.NodeHost, error) {
 	return dragonboat.NewNodeHost(host)
 }
 
+// round is a tick of Raft.
+func (n *Node) round() time.Duration { return time.Duration(n.options.RoundMS) * time.Millisecond }
+
 // deployment is a number that dragonboat compares: who has another one is not
 // heard. Keys hash to as many shards as there are. A cluster without a name has
 // always had that number alone.

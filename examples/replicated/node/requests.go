@@ -76,8 +76,7 @@ func (n *Node) prove() {
 			}
 			go func() {
 				defer trying[shard].Store(false)
-				limit := time.Duration(n.options.RoundMS) * time.Millisecond * electionTicks / 2
-				request, err := n.host.ReadIndex(clusterOf(uint64(shard)), limit)
+				request, err := n.host.ReadIndex(clusterOf(uint64(shard)), n.round()*electionTicks/2)
 				if err != nil {
 					return
 				}
@@ -160,7 +159,7 @@ func (n *Node) proposeHere(shard uint64, updates []byte) ([]byte, error) {
 			errors.Is(err, dragonboat.ErrClusterNotReady) ||
 			errors.Is(err, dragonboat.ErrClusterNotInitialized)
 		if !notTaken || !pause(ctx) {
-			return result.Data, err
+			return result.Data, plain(err)
 		}
 	}
 }
@@ -179,7 +178,7 @@ func (n *Node) readHere(shard uint64, query interface{}, stale bool) (interface{
 		if stale {
 			answer, err = n.host.StaleRead(clusterOf(shard), query)
 		} else {
-			attempt, done := context.WithTimeout(ctx, n.options.Timeout/4)
+			attempt, done := context.WithTimeout(ctx, max(n.options.Timeout/4, 2*n.round()))
 			answer, err = n.host.SyncRead(attempt, clusterOf(shard), query)
 			done()
 		}
@@ -187,9 +186,18 @@ func (n *Node) readHere(shard uint64, query interface{}, stale bool) (interface{
 			return nil, errNotHere
 		}
 		if err == nil || !dragonboat.IsTempError(err) || !pause(ctx) {
-			return answer, err
+			return answer, plain(err)
 		}
 	}
+}
+
+// plain is an error for a client. Less time than a tick is left after attempts
+// that failed.
+func plain(err error) error {
+	if errors.Is(err, dragonboat.ErrTimeoutTooSmall) {
+		return dragonboat.ErrTimeout
+	}
+	return err
 }
 
 // pause says whether there is time to try again.
@@ -276,7 +284,7 @@ func (n *Node) voters(shard uint64) map[uint64]uint64 {
 // transferTime is after how long an attempt to move a leadership has ended. It
 // ends after the time of an election.
 func (n *Node) transferTime() time.Duration {
-	return time.Duration(n.options.RoundMS)*time.Millisecond*electionTicks*3/2 + 200*time.Millisecond
+	return n.round()*electionTicks*3/2 + 200*time.Millisecond
 }
 
 // transfer moves the leadership of a shard to a replica. Requests wait until

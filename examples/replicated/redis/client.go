@@ -119,6 +119,7 @@ func (w *deadlineWriter) Write(bytes []byte) (int, error) {
 				w.server.stats.limited.Add(1)
 			}
 			w.conn.Close()
+			w.closing = true // What is left of its pipeline is for nobody.
 			return written, err
 		}
 	}

@@ -272,12 +272,11 @@ func matchClass(pattern []byte, c byte) (size int, ok bool) {
 	}
 	for i < len(pattern) && pattern[i] != ']' {
 		low := pattern[i]
+		high := low
 		if low == '\\' && i+1 < len(pattern) {
 			i++
-			low = pattern[i]
-		}
-		high := low
-		if i+2 < len(pattern) && pattern[i+1] == '-' && pattern[i+2] != ']' {
+			low, high = pattern[i], pattern[i]
+		} else if i+2 < len(pattern) && pattern[i+1] == '-' { // Also up to ].
 			high = pattern[i+2]
 			i += 2
 		}

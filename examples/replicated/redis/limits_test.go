@@ -7,7 +7,9 @@ package redis
 
 import (
 	"fmt"
+	"net"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -270,13 +272,68 @@ func TestAnswersOfScansAreCounted(t *testing.T) {
 	}
 }
 
+// The answers that a client has read take no memory, though the commands after
+// them in the pipeline are not done.
+func TestAnswersThatWereReadAreFreed(t *testing.T) {
+	f := serve(t, nil)
+	const size, count = 4 << 20, 80
+	f.dial().expect(fmt.Sprintf("SETRANGE big %d x", size-1), fmt.Sprintf(":%d", size))
+	live := func() int64 {
+		var memory runtime.MemStats
+		runtime.GC()
+		runtime.ReadMemStats(&memory)
+		return int64(memory.HeapAlloc)
+	}
+	for _, one := range []struct{ request, after string }{
+		{"GET big\r\n", ""}, {"GET big\r\nSET other 1\r\n", "+OK\r\n"}, {"MGET big\r\n", ""},
+		{"MULTI\r\nGET big\r\nEXEC\r\n", ""},
+	} {
+		before := live()
+		c := f.dial()
+		c.send(strings.Repeat(one.request, count))
+		for i := 0; i < count-2; i++ {
+			for line := ""; !strings.HasPrefix(line, "$"); {
+				var err error
+				if line, err = c.reader.ReadString('\n'); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if _, err := c.reader.Discard(size + 2 + len(one.after)); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if held := live() - before; held > 8*size {
+			t.Errorf("%q: %d bytes are held", one.request, held)
+		}
+		c.conn.Close()
+		f.settle("closed", 0, 0)
+	}
+}
+
+func TestThePipelineOfAClientThatHasGoneIsDropped(t *testing.T) {
+	f := serve(t, nil)
+	f.dial().expect("SETRANGE big 4194303 x", ":4194304")
+	c := f.dial()
+	c.send(strings.Repeat("GET big\r\n", 50) + "SET after 1\r\n" + strings.Repeat("GET big\r\n", 50))
+	c.one()
+	c.conn.(*net.TCPConn).SetLinger(0)
+	c.conn.Close()
+	for end := time.Now().Add(10 * time.Second); f.server.Stats().Connected > 1; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the connection is still served")
+		}
+	}
+	f.settle("closed", 0, 0)
+	f.dial().expect("EXISTS after", ":0")
+}
+
 func TestCommandsThatAreNotInTransactions(t *testing.T) {
 	f := serve(t, func(o *Options) { o.Users, o.Allow = loadTestUsers(t), []string{"keys", "flushall", "flushdb"} })
 	c := f.dial()
 	c.expect("AUTH secret", "+OK")
 	c.expect("SET a old", "+OK")
 	for _, request := range []string{"FLUSHALL", "FLUSHDB", "KEYS *", "SCAN 0", "DBSIZE", "NODE.STATUS", "AUTH wrong", "HELLO 3",
-		"EXEC x", "DISCARD x", "WATCH", "MULTI x"} {
+		"DISCARD x", "WATCH", "MULTI x"} {
 		c.expect("MULTI", "+OK")
 		want := "-ERR Command not allowed inside a transaction"
 		if name, _, _ := strings.Cut(request, " "); commands[strings.ToLower(name)] != nil && commands[strings.ToLower(name)].immediate {
@@ -287,6 +344,12 @@ func TestCommandsThatAreNotInTransactions(t *testing.T) {
 		c.expect("EXEC", "-EXECABORT Transaction discarded because of previous errors.")
 		c.expect("GET a", `"old"`)
 	}
+	// A wrong EXEC ends the transaction.
+	c.expect("MULTI", "+OK")
+	c.expect("SET a new", "+QUEUED")
+	c.expect("EXEC x", "-EXECABORT Transaction discarded because of: wrong number of arguments for 'exec' command")
+	c.expect("GET a", `"old"`)
+	c.expect("EXEC", "-ERR EXEC without MULTI")
 	if failed := f.server.Stats().FailedLogins; failed != 0 {
 		t.Errorf("%d passwords were tried", failed)
 	}

@@ -166,7 +166,6 @@ func (c *client) execute(tasks []task) {
 	c.refreshUser()
 	for len(tasks) > 0 && !c.closing {
 		tasks[0].prepare(c)
-		// What is wrong fails the transaction, also EXEC with words after it.
 		if first := &tasks[0]; c.queued != nil && (first.complaint != "" || !first.command.immediate) {
 			c.beginAnswer()
 			c.queue(first)
@@ -195,6 +194,7 @@ func (c *client) execute(tasks []task) {
 		default:
 			c.single(&run[0])
 		}
+		clear(run) // They hold what was read, which is not counted any more.
 	}
 }
 
@@ -352,7 +352,10 @@ func (c *client) read(run []task) {
 		c.server.memory.give(held)
 		for i := range run {
 			run[i].places = nil
+		}
+		for i := 0; i < len(run) && !c.closing; i++ {
 			c.read(run[i : i+1])
+			run[i] = task{}
 		}
 		return
 	case err == storage.ErrTooLarge:

@@ -316,6 +316,7 @@ func TestPatterns(t *testing.T) {
 		{"?b?", "abc", true}, {"?", "", false}, {"[abc]x", "bx", true}, {"[^abc]x", "bx", false}, {"[^abc]x", "dx", true},
 		{"[a-c]", "b", true}, {"[c-a]", "b", true}, {"[a-c]", "d", false}, {"\\*", "*", true}, {"\\*", "a", false}, {"[\\]]", "]", true},
 		{"a\\", "a\\", true}, {"[", "a", false}, {"[a", "a", true}, {"**a**", "bab", true}, {"*a*b*c", "xaxbxc", true}, {"h[-x]", "h-", true},
+		{"[a-]", "^", true}, {"[^a-]", "-", true}, {"[^a-]", "]", false}, {"[a-]]", "]", true}, {"[\\a-c]", "b", false}, {"[\\a-c]", "-", true},
 	} {
 		if got := matches([]byte(one.pattern), []byte(one.text)); got != one.want {
 			t.Errorf("%q of %q: %v", one.pattern, one.text, got)

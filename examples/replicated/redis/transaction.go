@@ -54,7 +54,11 @@ func (c *client) queue(t *task) {
 	q := c.queued
 	bytes := int64(t.size + 64*len(t.args))
 	switch {
-	case t.complaint != "":
+	case t.complaint != "" && t.command == commands["exec"]:
+		c.endTransaction()
+		c.fail("EXECABORT Transaction discarded because of: " + strings.TrimPrefix(t.complaint, "ERR "))
+		return
+	case t.complaint != "": // This fails the transaction.
 		q.failed = true
 		c.fail(t.complaint)
 		return
