@@ -166,6 +166,53 @@ func (l *load) checkWritten() {
 	}
 }
 
+// restartInTurns has clients connect to the others meanwhile.
+func (l *load) restartInTurns(nodes []*process) {
+	for _, p := range nodes {
+		var others []*process
+		for _, other := range nodes {
+			if other != p {
+				others = append(others, other)
+			}
+		}
+		l.nodes.Store(others)
+		p.terminate()
+		l.c.start(p)
+		l.c.await(p)
+		l.c.ready(p)
+	}
+	l.nodes.Store(append([]*process(nil), nodes...))
+}
+
+// The logs then have entries of megabytes, and leaders must not be slowed down by
+// reading them.
+func TestNodesAreRestartedAfterLargeValues(t *testing.T) {
+	c := newCluster(t, 3, "--round-ms=100")
+	connection, err := dial(c.nodes[0].client, 20*time.Second)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer connection.conn.Close()
+	large := strings.Repeat("x", 16<<20)
+	for i := 0; i < 20; i++ {
+		key := fmt.Sprintf("large-%d", i)
+		for _, words := range [][]string{{"SET", key, large}, {"DEL", key}} {
+			if _, err := connection.do(words...); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	l := startLoad(c, 4, 50)
+	time.Sleep(*movePause)
+	l.phase.Store("upgrade")
+	l.restartInTurns(c.nodes)
+	l.phase.Store("quiet again")
+	time.Sleep(*movePause)
+	l.finish()
+	l.checkWritten()
+	c.expectEqual()
+}
+
 func TestANodeJoinsAndAnotherIsDrainedUnderLoad(t *testing.T) {
 	// Slow ticks, so that a busy machine alone does not make for elections.
 	c := newCluster(t, 3, "--round-ms=100")
@@ -195,20 +242,7 @@ func TestANodeJoinsAndAnotherIsDrainedUnderLoad(t *testing.T) {
 	c.admin(joined, "NODE.REMOVE", "1")
 	// One node after the other, as for an upgrade.
 	l.phase.Store("upgrade")
-	for _, p := range c.nodes[1:] {
-		var others []*process
-		for _, other := range c.nodes[1:] {
-			if other != p {
-				others = append(others, other)
-			}
-		}
-		l.nodes.Store(others)
-		p.terminate()
-		c.start(p)
-		c.await(p)
-		c.ready(p)
-	}
-	l.nodes.Store(append([]*process(nil), c.nodes[1:]...))
+	l.restartInTurns(c.nodes[1:])
 	l.phase.Store("quiet again")
 	time.Sleep(*movePause)
 	l.finish()
