@@ -227,11 +227,11 @@ func (n *Node) openHost(shards uint64) (*dragonboat.NodeHost, error) {
 const logParts = 4
 
 // logCache is how many bytes of each part of dragonboat's log are cached at most.
-// They are entries that replicas lacked. A search reads a block of each table of
-// a part, and a block is as large as an entry near by. Without a cache, leaders
-// that saw requests of megabytes would read for seconds, and elections would
-// begin. The cache has two pieces for each processor, and a piece must hold some
-// blocks.
+// A leader reads the log for replicas that lack entries. Each search reads a block
+// of every table, and a block is at least as large as its largest entry. After
+// requests of megabytes, leaders without a cache read for seconds, and elections
+// begin. Pebble divides a cache into two pieces for each processor; here, a piece
+// holds two of the largest requests.
 func (n *Node) logCache() uint64 {
 	return uint64(min(4*runtime.NumCPU()*max(n.options.MaxRequest, 1<<20), 512<<20))
 }

@@ -191,8 +191,8 @@ func (n *Node) readHere(shard uint64, query interface{}, stale bool) (interface{
 	}
 }
 
-// plain is an error for a client. Less time than a tick is left after attempts
-// that failed.
+// plain replaces an error that says nothing to a client: dragonboat refuses an
+// attempt if less than a tick is left for it.
 func plain(err error) error {
 	if errors.Is(err, dragonboat.ErrTimeoutTooSmall) {
 		return dragonboat.ErrTimeout

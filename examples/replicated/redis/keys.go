@@ -276,7 +276,7 @@ func matchClass(pattern []byte, c byte) (size int, ok bool) {
 		if low == '\\' && i+1 < len(pattern) {
 			i++
 			low, high = pattern[i], pattern[i]
-		} else if i+2 < len(pattern) && pattern[i+1] == '-' { // Also up to ].
+		} else if i+2 < len(pattern) && pattern[i+1] == '-' { // In Redis, ] may end a range.
 			high = pattern[i+2]
 			i += 2
 		}
