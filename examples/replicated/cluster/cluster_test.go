@@ -34,6 +34,7 @@ var (
 	verbose         = flag.Bool("moves-verbose", false, "whether to log moves that were not done in time")
 	nodeFlags       = flag.String("node-flags", "", "further flags of the nodes, with spaces between")
 	movePause       = flag.Duration("move-pause", 4*time.Second, "of load before nodes are moved, and after")
+	restarts        = flag.Int("restarts", 1, "of each node, one after the other")
 	moveMegabytes   = flag.Int("move-megabytes", 20, "of contents when nodes are moved")
 	keep            = flag.String("keep", "", "a directory for the nodes' data, not removed")
 )

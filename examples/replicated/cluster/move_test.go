@@ -125,6 +125,9 @@ func (l *load) finish() {
 	l.c.t.Helper()
 	l.stop.Store(true)
 	l.group.Wait()
+	if len(l.failures) > 0 {
+		l.c.showLogs()
+	}
 	for i, failure := range l.failures {
 		if i == 10 {
 			l.c.t.Errorf("and %d more", len(l.failures)-10)
@@ -205,7 +208,9 @@ func TestNodesAreRestartedAfterLargeValues(t *testing.T) {
 	l := startLoad(c, 4, 50)
 	time.Sleep(*movePause)
 	l.phase.Store("upgrade")
-	l.restartInTurns(c.nodes)
+	for i := 0; i < *restarts; i++ {
+		l.restartInTurns(c.nodes)
+	}
 	l.phase.Store("quiet again")
 	time.Sleep(*movePause)
 	l.finish()

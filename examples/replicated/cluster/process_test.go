@@ -48,6 +48,7 @@ type cluster struct {
 	network *network // nil: all are on loopback.
 	disks   bool     // Whether each node has a disk of its own.
 	last    int      // The highest number of a node so far.
+	shown   bool     // Whether the logs were printed.
 
 	mutex sync.Mutex
 	nodes []*process
@@ -71,27 +72,36 @@ func (c *cluster) drop(p *process) {
 	}
 }
 
-// freePorts are free on loopback, with the port after each. Not of those that
-// the system gives to programs that connect, or one could be taken while its
-// node is down.
+// lastPort is the last one that freePorts has tried.
+var lastPort = 25000 + 2*rand.Intn(2500)
+
+// freePorts are free on loopback, with the port after each, and none is given
+// twice: a node may be down, or not be started yet. Not of those that the system
+// gives to programs that connect, or one could be taken while its node is down.
 func freePorts(t *testing.T, count int) []int {
 	t.Helper()
 	var ports []int
-	for len(ports) < count {
-		port := 25000 + 2*rand.Intn(2499)
-		first, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
-		if err != nil {
-			continue
+	for tries := 0; len(ports) < count; tries++ {
+		if tries == 2500 {
+			t.Fatal("no ports are free")
 		}
-		defer first.Close()
-		second, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port+1))
-		if err != nil {
-			continue
+		if lastPort += 2; lastPort >= 30000 {
+			lastPort = 25000
 		}
-		defer second.Close()
-		ports = append(ports, port)
+		if isFree(lastPort) && isFree(lastPort+1) {
+			ports = append(ports, lastPort)
+		}
 	}
 	return ports
+}
+
+func isFree(port int) bool {
+	listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	if err != nil {
+		return false
+	}
+	listener.Close()
+	return true
 }
 
 // newCluster starts nodes with the numbers from 1 on.
@@ -116,7 +126,7 @@ func (c *cluster) prepare() {
 				p.disk.remove()
 			}
 		}
-		if c.t.Failed() {
+		if c.t.Failed() && !c.shown {
 			c.showLogs()
 		}
 	})
@@ -346,6 +356,7 @@ func (p *process) exited() bool {
 }
 
 func (c *cluster) showLogs() {
+	c.shown = true
 	for _, p := range c.list() {
 		log, _ := os.ReadFile(p.dir + ".log")
 		if len(log) > 4000 {
