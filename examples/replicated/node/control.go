@@ -162,9 +162,7 @@ func (n *Node) introduction(number uint64) (client, token string) {
 	if number == n.number {
 		return n.options.Client, n.token
 	}
-	n.mutex.RLock()
-	defer n.mutex.RUnlock()
-	last := n.heardOf[number].status
+	last := n.lastOf(number).status
 	return last.Client, last.Token
 }
 
@@ -385,9 +383,7 @@ func (n *Node) revisionOf(number uint64) uint64 {
 	if number == n.number {
 		return n.Directory().Revision
 	}
-	n.mutex.RLock()
-	defer n.mutex.RUnlock()
-	return n.heardOf[number].status.Revision
+	return n.lastOf(number).status.Revision
 }
 
 // moveLeader has a shard be led by another node, the one that leads the fewest.

@@ -12,24 +12,37 @@ import (
 type gate struct {
 	mutex  sync.Mutex
 	closed chan struct{} // Closed when requests may pass; nil if they may.
+	holder uint64        // Who has closed it.
+	shut   bool          // For good.
 	idle   chan struct{} // Closed when none is under way; nil if nobody waits.
 	timer  *time.Timer   // Opens it, if whoever has closed it dies.
 	under  int           // Requests under way.
 }
 
-// enter waits until the gate is open.
-func (g *gate) enter() {
+// enter waits until the gate is open. It returns false if it is shut for good.
+func (g *gate) enter() bool {
 	for {
 		g.mutex.Lock()
 		closed := g.closed
-		if closed == nil {
-			g.under++
+		if g.shut || closed == nil {
+			passes := !g.shut
+			if passes {
+				g.under++
+			}
 			g.mutex.Unlock()
-			return
+			return passes
 		}
 		g.mutex.Unlock()
 		<-closed
 	}
+}
+
+// shutDown sends those that wait, and all that come, elsewhere.
+func (g *gate) shutDown() {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	g.shut = true
+	g.open()
 }
 
 func (g *gate) leave() {
@@ -65,14 +78,11 @@ const (
 )
 
 // hold has requests wait for at most a time, and returns when none is under
-// way, or after a while. A time of 0 lets them pass.
-func (g *gate) hold(limit time.Duration) {
+// way, or after a while. Another hold replaces it.
+func (g *gate) hold(holder uint64, limit time.Duration) {
 	g.mutex.Lock()
 	g.open()
-	if limit <= 0 {
-		g.mutex.Unlock()
-		return
-	}
+	g.holder = holder
 	g.closed = make(chan struct{})
 	mine := g.closed
 	g.timer = time.AfterFunc(min(limit, maxHold), func() {
@@ -94,5 +104,14 @@ func (g *gate) hold(limit time.Duration) {
 	select {
 	case <-idle:
 	case <-time.After(drainTime):
+	}
+}
+
+// release lets requests pass, unless another hold has begun meanwhile.
+func (g *gate) release(holder uint64) {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	if g.holder == holder {
+		g.open()
 	}
 }

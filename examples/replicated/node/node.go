@@ -65,11 +65,13 @@ type Node struct {
 	host      *dragonboat.NodeHost
 	events    events
 	leaders   []atomic.Pointer[leadership] // By shard.
+	led       []atomic.Bool                // By shard: whether a message of its leader has come.
 	transport transport
 	listener  net.Listener
 	raft      *raftTransport
 	peers     peers
-	gates     []*gate // By shard.
+	gates     []*gate      // By shard.
+	moves     []sync.Mutex // Over moving the leadership of a shard away.
 	meters    []*meter
 	started   time.Time
 	stop      chan struct{}
@@ -182,6 +184,8 @@ func (n *Node) start() error {
 		n.gates = append(n.gates, &gate{})
 		n.meters = append(n.meters, &meter{})
 	}
+	n.led = make([]atomic.Bool, me.Shards+1)
+	n.moves = make([]sync.Mutex, me.Shards+1)
 	n.leaders = make([]atomic.Pointer[leadership], me.Shards+1)
 	if n.host, err = n.openHost(me.Shards); err != nil {
 		return err
@@ -273,8 +277,13 @@ func (n *Node) Stop() {
 		return
 	}
 	if n.host != nil && n.listener != nil {
+		for _, gate := range n.gates {
+			gate.shutDown()
+		}
 		n.handOver()
+		n.awaitRequests()
 		n.sayGoodbye()
+		n.handOver() // What came while the others did not know yet that this node stops.
 	}
 	close(n.stop)
 	if n.listener != nil {
@@ -570,25 +579,13 @@ func (n *Node) Info() string {
 	return text.String()
 }
 
-// events counts snapshots that went from node to node, and knows to which
-// nodes dragonboat is connected.
-type events struct {
-	sent, received atomic.Uint64
-	connected      sync.Map // Addresses.
-}
+// events counts snapshots that went from node to node.
+type events struct{ sent, received atomic.Uint64 }
 
-func (e *events) SendSnapshotCompleted(raftio.SnapshotInfo) { e.sent.Add(1) }
-func (e *events) SnapshotReceived(raftio.SnapshotInfo)      { e.received.Add(1) }
-func (e *events) ConnectionEstablished(info raftio.ConnectionInfo) {
-	if !info.SnapshotConnection {
-		e.connected.Store(info.Address, true)
-	}
-}
-func (e *events) ConnectionFailed(info raftio.ConnectionInfo) {
-	if !info.SnapshotConnection {
-		e.connected.Delete(info.Address)
-	}
-}
+func (e *events) SendSnapshotCompleted(raftio.SnapshotInfo)   { e.sent.Add(1) }
+func (e *events) SnapshotReceived(raftio.SnapshotInfo)        { e.received.Add(1) }
+func (e *events) ConnectionEstablished(raftio.ConnectionInfo) {}
+func (e *events) ConnectionFailed(raftio.ConnectionInfo)      {}
 
 func (e *events) NodeHostShuttingDown()                   {}
 func (e *events) NodeUnloaded(raftio.NodeInfo)            {}

@@ -9,6 +9,7 @@ package node
 
 import (
 	"bytes"
+	"context"
 	"encoding/gob"
 	"fmt"
 	"io"
@@ -20,6 +21,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	pb "github.com/lni/dragonboat/v3/raftpb"
 
 	"varve.example/replicated/storage"
 )
@@ -185,7 +188,7 @@ func TestAGateWaitsForRequestsUnderWay(t *testing.T) {
 	g.enter()
 	held := make(chan struct{})
 	go func() {
-		g.hold(time.Minute)
+		g.hold(1, time.Minute)
 		close(held)
 	}()
 	passed := make(chan struct{})
@@ -208,12 +211,39 @@ func TestAGateWaitsForRequestsUnderWay(t *testing.T) {
 	}
 	g.leave()
 	<-held
-	g.hold(0)
+	g.hold(2, time.Minute) // In place of the first one, whose end lets nobody pass.
+	g.release(1)
+	select {
+	case <-passed:
+		t.Fatal("a request has passed")
+	case <-time.After(50 * time.Millisecond):
+	}
+	g.release(2)
 	<-passed
-	g.hold(50 * time.Millisecond) // Does not wait for ever for the one above.
+	g.hold(3, 50*time.Millisecond) // Does not wait for ever for the one above.
 	g.leave()
 	g.enter() // It opens by itself.
 	g.leave()
+}
+
+func TestAGateThatIsShutSendsAllElsewhere(t *testing.T) {
+	g := &gate{}
+	g.hold(1, time.Minute)
+	waiting := make(chan bool)
+	go func() { waiting <- g.enter() }()
+	select {
+	case <-waiting:
+		t.Fatal("it did not wait")
+	case <-time.After(50 * time.Millisecond):
+	}
+	g.shutDown()
+	if <-waiting {
+		t.Fatal("who waited has passed")
+	}
+	g.hold(2, time.Minute)
+	if g.enter() || g.count() != 0 {
+		t.Fatal("a request has passed")
+	}
 }
 
 func TestMessagesAreWholeOrRefused(t *testing.T) {
@@ -249,6 +279,63 @@ func TestMessagesAreWholeOrRefused(t *testing.T) {
 	}
 }
 
+// dragonboat holds messages back once a snapshot could not be sent, until it has
+// asked for new connections.
+func TestConnectionsAreRenewedAfterASnapshotHasFailed(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	transport, target := &raftTransport{n: &Node{transport: plainTransport()}}, listener.Addr().String()
+	for _, complete := range []bool{true, false} {
+		before, err := transport.GetConnection(context.Background(), target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer before.Close()
+		snapshot, err := transport.GetSnapshotConnection(context.Background(), target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		chunk := pb.Chunk{ChunkId: 0, ChunkCount: 2}
+		if complete {
+			chunk.ChunkCount = 1
+		}
+		if err := snapshot.SendChunk(chunk); err != nil {
+			t.Fatal(err)
+		}
+		snapshot.Close()
+		if err := before.SendMessageBatch(pb.MessageBatch{}); (err == nil) != complete {
+			t.Fatalf("complete: %v, error: %v", complete, err)
+		}
+		time.Sleep(2 * renewTime)
+		after, err := transport.GetConnection(context.Background(), target)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer after.Close()
+		if err := after.SendMessageBatch(pb.MessageBatch{}); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAMessageThatCannotBeSentIsNoError(t *testing.T) {
+	transport := &raftTransport{n: &Node{transport: plainTransport()}}
+	c, err := transport.GetConnection(context.Background(), freeAddress(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	for i := 0; i < 3; i++ {
+		if err := c.SendMessageBatch(pb.MessageBatch{}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(2 * redialPause)
+	}
+}
+
 func TestAConnectionThatWasClosedIsMadeAgain(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -256,11 +343,15 @@ func TestAConnectionThatWasClosedIsMadeAgain(t *testing.T) {
 	}
 	defer listener.Close()
 	n := &Node{transport: plainTransport()}
-	c, err := (&raftTransport{n: n}).connect(listener.Addr().String(), kindMessages)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := &raftConnection{t: &raftTransport{n: n}, target: listener.Addr().String(), kind: kindMessages}
 	defer c.Close()
+	deliver := func() {
+		t.Helper()
+		if !c.deliver(2, func(to []byte) (int, error) { return copy(to, "hi"), nil }) {
+			t.Fatal("it was not sent")
+		}
+	}
+	deliver()
 	for round := 0; round < 3; round++ {
 		conn, err := listener.Accept()
 		if err != nil {
@@ -270,9 +361,7 @@ func TestAConnectionThatWasClosedIsMadeAgain(t *testing.T) {
 		for !c.lost.Load() {
 			time.Sleep(time.Millisecond)
 		}
-		if err := c.send(2, func(to []byte) (int, error) { return copy(to, "hi"), nil }); err != nil {
-			t.Fatal(err)
-		}
+		deliver()
 	}
 	conn, err := listener.Accept()
 	if err != nil {
@@ -305,7 +394,10 @@ func freeAddress(t *testing.T) string {
 
 func startNode(t *testing.T, options Options) *Node {
 	options.Create = len(options.Peers) > 0
-	options.RoundMS, options.SnapshotEntries, options.Timeout = 20, 1000, 5*time.Second
+	options.SnapshotEntries, options.Timeout = 1000, 5*time.Second
+	if options.RoundMS == 0 {
+		options.RoundMS = 20
+	}
 	n, err := Start(options)
 	if err != nil {
 		t.Fatal(err)

@@ -171,9 +171,21 @@ func (n *Node) dropClient(address string, client *peer) {
 }
 
 // callAt calls a method of the service of the node at an address. errNotSent
-// says that nothing was done there. A connection on which nothing has come for
-// all the time of a call is dropped. A call that is merely slow harms no others.
+// says that nothing was done there. A connection that was lost before is made
+// again: the node may have been restarted.
 func (n *Node) callAt(address, method string, arguments, reply interface{}, wait time.Duration) error {
+	err := n.callOnce(address, method, arguments, reply, wait)
+	if errors.Is(err, errLostBefore) {
+		err = n.callOnce(address, method, arguments, reply, wait)
+	}
+	return err
+}
+
+var errLostBefore = fmt.Errorf("%w: the connection was lost", errNotSent)
+
+// callOnce drops a connection on which nothing has come for all the time of a
+// call. A call that is merely slow harms no others.
+func (n *Node) callOnce(address, method string, arguments, reply interface{}, wait time.Duration) error {
 	client, err := n.client(address)
 	if err != nil {
 		return fmt.Errorf("%w: %v", errNotSent, err)
@@ -190,7 +202,7 @@ func (n *Node) callAt(address, method string, arguments, reply interface{}, wait
 			before := errors.Is(call.Error, rpc.ErrShutdown) && !client.dropped.Load()
 			n.dropClient(address, client)
 			if before {
-				return fmt.Errorf("%w: %v", errNotSent, call.Error)
+				return errLostBefore
 			}
 		}
 		return call.Error
@@ -305,8 +317,6 @@ type Status struct {
 	Revision uint64
 	Shards   map[uint64]ShardStatus
 	Stopping bool
-	// Addresses to which Raft is connected.
-	Connected []string
 	// Newer is set if the other node has an older one.
 	Newer *Directory
 	// Refused is why the other node is not heard: it is not who it says.
@@ -428,20 +438,24 @@ func (s *Service) Change(m Membership, _ *struct{}) error {
 // Transfer asks for the leadership of a shard to be moved to a replica.
 type Transfer struct{ Shard, Replica uint64 }
 
-// Transfer moves the leadership, if this node knows who leads.
+// Transfer moves the leadership, if this node has it.
 func (s *Service) Transfer(t Transfer, _ *struct{}) error {
+	if s.n.stopping.Load() {
+		return errStopping // It moves all that it leads.
+	}
 	return s.n.transfer(t.Shard, t.Replica)
 }
 
 // Hold asks that requests of a shard wait for a time.
 type Hold struct {
-	Shard uint64
-	Time  time.Duration // 0: no longer.
+	Shard  uint64
+	Holder uint64        // Of each hold another number.
+	Time   time.Duration // 0: no longer.
 }
 
 // Hold returns once no request of the shard is under way here, or after a while.
 func (s *Service) Hold(h Hold, _ *struct{}) error {
-	s.n.gates[h.Shard].hold(h.Time)
+	s.n.hold(h)
 	return nil
 }
 

@@ -91,6 +91,27 @@ func accept(t *testing.T, serve func(net.Conn)) (address string) {
 	return listener.Addr().String()
 }
 
+// As if the other node had been restarted since the last call.
+func TestACallMakesALostConnectionAgain(t *testing.T) {
+	server := rpc.NewServer()
+	if err := server.RegisterName("Service", pace{}); err != nil {
+		t.Fatal(err)
+	}
+	var open atomic.Pointer[net.Conn]
+	address := accept(t, func(conn net.Conn) {
+		open.Store(&conn)
+		server.ServeConn(conn)
+	})
+	n := caller(t)
+	for i := 0; i < 3; i++ {
+		if err := n.callAt(address, "Wait", 0, new(int), time.Minute); err != nil {
+			t.Fatalf("call %d: %v", i, err)
+		}
+		(*open.Load()).Close()
+		time.Sleep(100 * time.Millisecond) // Until this side has seen it.
+	}
+}
+
 func TestASlowCallHarmsNoOthers(t *testing.T) {
 	server := rpc.NewServer()
 	if err := server.RegisterName("Service", pace{}); err != nil {

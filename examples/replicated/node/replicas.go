@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/lni/dragonboat/v3/config"
+	pb "github.com/lni/dragonboat/v3/raftpb"
 	sm "github.com/lni/dragonboat/v3/statemachine"
 
 	"varve.example/replicated/machine"
@@ -102,12 +103,12 @@ func (n *Node) startRecorded() error {
 
 const (
 	greetTime = 500 * time.Millisecond // For the other nodes to answer.
-	awaitTime = 5 * time.Second        // For the leaders to connect.
+	awaitTime = 5 * time.Second        // For messages of the leaders.
 )
 
-// awaitLeaders waits until the nodes that lead shards of this one's have
-// connected to it, as they try from time to time. Its replicas would otherwise
-// miss their heartbeats, begin elections, and interrupt everybody's requests.
+// awaitLeaders waits until the leaders of this node's shards have sent a message
+// of each shard. Its replicas would otherwise miss their heartbeats, begin
+// elections, and interrupt everybody's requests.
 func (n *Node) awaitLeaders() {
 	d := n.Directory()
 	begin := time.Now()
@@ -118,15 +119,9 @@ func (n *Node) awaitLeaders() {
 				waiting = waiting || time.Since(begin) < greetTime
 				continue
 			}
-			n.mutex.RLock()
-			last := n.heardOf[number]
-			n.mutex.RUnlock()
-			if last.at.IsZero() || contains(last.status.Connected, n.options.Address) {
-				continue
-			}
-			for shard, other := range last.status.Shards {
+			for shard, other := range n.lastOf(number).status.Shards {
 				place := d.Places[shard]
-				if place == nil || other.Leader != other.Replica {
+				if place == nil || other.Leader != other.Replica || n.led[shard].Load() {
 					continue
 				}
 				if id, replica := d.replicaOn(shard, n.number); id != 0 && replica.State != Adding {
@@ -136,6 +131,22 @@ func (n *Node) awaitLeaders() {
 		}
 		if !waiting {
 			return
+		}
+	}
+}
+
+// noteLeaders notes which leaders send messages, before the replicas run.
+func (n *Node) noteLeaders(messages []pb.Message) {
+	if n.running.Load() {
+		return
+	}
+	for _, m := range messages {
+		shard := m.ClusterId
+		if shard == directoryCluster {
+			shard = directoryShard
+		}
+		if shard < uint64(len(n.led)) && (m.Type == pb.Heartbeat || m.Type == pb.Replicate) {
+			n.led[shard].Store(true)
 		}
 	}
 }
@@ -318,10 +329,6 @@ func (n *Node) status() Status {
 		Revision: n.Directory().Revision, Shards: map[uint64]ShardStatus{},
 		Stopping: n.stopping.Load(),
 	}
-	n.events.connected.Range(func(address, _ interface{}) bool {
-		s.Connected = append(s.Connected, address.(string))
-		return true
-	})
 	n.mutex.RLock()
 	defer n.mutex.RUnlock()
 	for shard, running := range n.local {
@@ -426,10 +433,15 @@ func (n *Node) alive(number uint64) bool {
 	if number == n.number {
 		return true
 	}
+	last := n.lastOf(number)
+	return time.Since(last.at) < silentAfter && !last.status.Stopping
+}
+
+// lastOf is what another node has last said of itself.
+func (n *Node) lastOf(number uint64) heard {
 	n.mutex.RLock()
 	defer n.mutex.RUnlock()
-	last := n.heardOf[number]
-	return time.Since(last.at) < silentAfter && !last.status.Stopping
+	return n.heardOf[number]
 }
 
 // sayGoodbye has the other nodes send their requests elsewhere, and waits for

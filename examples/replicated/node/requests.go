@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"math/rand/v2"
 	"net"
 	"sort"
 	"sync"
@@ -92,7 +93,9 @@ func (n *Node) prove() {
 
 // enter lets a request of a shard pass to this node's replica.
 func (n *Node) enter(shard uint64) bool {
-	n.gates[shard].enter()
+	if !n.gates[shard].enter() {
+		return false
+	}
 	// Only now: the replica is not removed while there is a request under way.
 	if n.here(shard) == nil {
 		n.gates[shard].leave()
@@ -287,33 +290,44 @@ func (n *Node) transferTime() time.Duration {
 	return n.round()*electionTicks*3/2 + 200*time.Millisecond
 }
 
-// transfer moves the leadership of a shard to a replica. Requests wait until
-// it has moved.
-func (n *Node) transfer(shard, replica uint64) error {
-	each := func(hold time.Duration) {
-		var group sync.WaitGroup
-		for _, number := range n.voters(shard) {
-			if number == n.number {
-				continue
-			}
-			if n.alive(number) {
-				group.Add(1)
-				go func() {
-					defer group.Done()
-					n.call(number, "Hold", Hold{shard, hold}, &struct{}{}, time.Second)
-				}()
-			}
-		}
-		n.gates[shard].hold(hold)
-		group.Wait()
+var errNotLeader = errors.New("this node does not lead the shard")
+
+// leadsNow says whether this node's replica of a shard leads, as far as it knows.
+func (n *Node) leadsNow(shard uint64) bool {
+	n.mutex.RLock()
+	running := n.local[shard]
+	n.mutex.RUnlock()
+	if running == nil {
+		return false
 	}
-	cluster := clusterOf(shard)
+	leader, known, err := n.host.GetLeaderID(clusterOf(shard))
+	return err == nil && known && leader == running.id
+}
+
+// transfer moves the leadership of a shard from this node to a replica. Requests
+// wait until it has moved. One move of a shard is done after the other.
+func (n *Node) transfer(shard, replica uint64) error {
+	n.moves[shard].Lock()
+	defer n.moves[shard].Unlock()
+	if !n.leadsNow(shard) {
+		return fmt.Errorf("shard %d: %w", shard, errNotLeader)
+	}
 	wait := n.transferTime()
-	each(wait + drainTime + catchUpTime)
-	defer each(0)
+	hold := Hold{shard, rand.Uint64(), wait + drainTime + catchUpTime}
+	err := n.holdAll(hold)
+	defer func() {
+		hold.Time = 0
+		n.holdAll(hold)
+	}()
+	// What a node that does not answer has under way could get lost. One that stops
+	// has no other time to move.
+	if err != nil && !n.stopping.Load() {
+		return err
+	}
 	if err := n.awaitTarget(shard, replica); err != nil {
 		return err
 	}
+	cluster := clusterOf(shard)
 	if err := n.host.RequestLeaderTransfer(cluster, replica); err != nil {
 		return err
 	}
@@ -324,6 +338,42 @@ func (n *Node) transfer(shard, replica uint64) error {
 		}
 	}
 	return fmt.Errorf("shard %d: the leadership has not moved", shard)
+}
+
+// holdAll has the requests of a shard wait on all nodes, those that stop too:
+// they may have some under way.
+func (n *Node) holdAll(h Hold) error {
+	var group sync.WaitGroup
+	var failure atomic.Pointer[error]
+	for _, number := range n.voters(h.Shard) {
+		last := n.lastOf(number)
+		if number == n.number || time.Since(last.at) >= silentAfter {
+			continue
+		}
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			if err := n.call(number, "Hold", h, &struct{}{}, time.Second); err != nil && !last.status.Stopping {
+				err = fmt.Errorf("shard %d: node %d does not wait: %w", h.Shard, number, err)
+				failure.Store(&err)
+			}
+		}()
+	}
+	n.hold(h)
+	group.Wait()
+	if err := failure.Load(); err != nil {
+		return *err
+	}
+	return nil
+}
+
+// hold has the requests of a shard wait here.
+func (n *Node) hold(h Hold) {
+	if h.Time > 0 {
+		n.gates[h.Shard].hold(h.Holder, h.Time)
+	} else {
+		n.gates[h.Shard].release(h.Holder)
+	}
 }
 
 const catchUpTime = time.Second
@@ -345,12 +395,11 @@ func (n *Node) awaitTarget(shard, replica uint64) error {
 	return fmt.Errorf("shard %d: node %d does not catch up", shard, number)
 }
 
-// handOver gives other nodes the leadership of the shards that this one leads,
-// and waits for requests that are under way.
+// handOver gives other nodes the leadership of the shards that this one leads.
 func (n *Node) handOver() {
 	var group sync.WaitGroup
-	for shard, mine := range n.status().Shards {
-		if mine.Leader != mine.Replica {
+	for shard := range n.status().Shards {
+		if !n.leadsNow(shard) {
 			continue
 		}
 		group.Add(1)
@@ -367,7 +416,7 @@ func (n *Node) handOver() {
 			sort.SliceStable(ids, func(i, j int) bool { return targets[ids[i]] > targets[ids[j]] })
 			for _, id := range ids {
 				err := n.transfer(shard, id)
-				if err == nil {
+				if err == nil || errors.Is(err, errNotLeader) {
 					return
 				}
 				slog.Warn("handing over", "shard", shard, "error", err)
@@ -375,6 +424,10 @@ func (n *Node) handOver() {
 		}()
 	}
 	group.Wait()
+}
+
+// awaitRequests waits for requests that are under way, but not for long.
+func (n *Node) awaitRequests() {
 	for end := time.Now().Add(drainTime); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
 		under := 0
 		for _, gate := range n.gates {

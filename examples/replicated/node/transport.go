@@ -7,7 +7,9 @@ import (
 	"errors"
 	"hash/crc32"
 	"io"
+	"log/slog"
 	"net"
+	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -17,11 +19,15 @@ import (
 	pb "github.com/lni/dragonboat/v3/raftpb"
 )
 
-// dragonboat has a transport of its own. This one in its place differs in two
+// dragonboat has a transport of its own. This one in its place differs in these
 // ways. A connection that the other side has closed is noticed at once and made
-// again, so that no message to a node that was restarted gets lost. And what is
-// sent and not acknowledged for some seconds ends the connection, since the
-// pauses between attempts to send would otherwise grow as long as a partition.
+// again, so that no message to a node that was restarted gets lost. What is sent
+// and not acknowledged for some seconds ends the connection, since the pauses
+// between attempts to send would otherwise grow as long as a partition. And
+// dragonboat is not told which messages could not be sent. It would then hold back
+// all messages to that node, but for one in up to 1.5 seconds, until it has asked
+// for a new connection: also when the node has long been up again, and replicas
+// there begin elections.
 //
 // A message is its length and the CRC-32C of length and message, 4 bytes each,
 // then the message.
@@ -32,6 +38,8 @@ const (
 	sendTimeout     = 10 * time.Second
 	maxMessageBytes = 256 << 20
 	messageHeader   = 8
+	redialPause     = 20 * time.Millisecond // After an attempt that has failed.
+	renewTime       = 100 * time.Millisecond
 )
 
 var errMessage = errors.New("a message from another node is damaged")
@@ -83,6 +91,9 @@ type raftTransport struct {
 	n        *Node
 	messages raftio.MessageHandler
 	chunks   raftio.ChunkHandler
+	// By address: connections for messages that were made before this time are to
+	// be asked for again.
+	renew sync.Map
 }
 
 type transportFactory struct{ n *Node }
@@ -92,7 +103,7 @@ var _ config.TransportFactory = transportFactory{}
 // Create is called once, before the node listens.
 func (f transportFactory) Create(_ config.NodeHostConfig, messages raftio.MessageHandler,
 	chunks raftio.ChunkHandler) raftio.ITransport {
-	f.n.raft = &raftTransport{f.n, messages, chunks}
+	f.n.raft = &raftTransport{n: f.n, messages: messages, chunks: chunks}
 	return f.n.raft
 }
 
@@ -106,26 +117,28 @@ func (t *raftTransport) Start() error { return nil }
 func (t *raftTransport) Stop()        {}
 
 func (t *raftTransport) GetConnection(_ context.Context, target string) (raftio.IConnection, error) {
-	return t.connect(target, kindMessages)
+	return &raftConnection{t: t, target: target, kind: kindMessages, made: time.Now()}, nil
 }
 
 func (t *raftTransport) GetSnapshotConnection(_ context.Context, target string) (raftio.ISnapshotConnection, error) {
-	return t.connect(target, kindChunks)
-}
-
-func (t *raftTransport) connect(target string, kind byte) (*raftConnection, error) {
-	c := &raftConnection{t: t, target: target, kind: kind}
-	return c, c.dial()
+	c := &snapshotConnection{raftConnection: raftConnection{t: t, target: target, kind: kindChunks}}
+	if err := c.dial(); err != nil {
+		c.Close()
+		return nil, err
+	}
+	return c, nil
 }
 
 // raftConnection sends messages to a node. One goroutine uses it.
 type raftConnection struct {
-	t      *raftTransport
-	target string
-	kind   byte
-	conn   net.Conn
-	lost   *atomic.Bool // Whether the other side has closed it.
-	buffer []byte
+	t        *raftTransport
+	target   string
+	kind     byte
+	made     time.Time    // When dragonboat has asked for it.
+	conn     net.Conn     // Nil while there is none.
+	lost     *atomic.Bool // Whether the other side has closed it.
+	failedAt time.Time    // When it could not be made.
+	buffer   []byte
 }
 
 func (c *raftConnection) dial() error {
@@ -143,23 +156,72 @@ func (c *raftConnection) dial() error {
 	return nil
 }
 
-func (c *raftConnection) Close() { c.conn.Close() }
-
-func (c *raftConnection) SendMessageBatch(batch pb.MessageBatch) error {
-	return c.send(batch.SizeUpperLimit(), batch.MarshalTo)
+func (c *raftConnection) Close() {
+	if c.conn != nil {
+		c.conn.Close()
+		c.conn = nil
+	}
 }
 
-func (c *raftConnection) SendChunk(chunk pb.Chunk) error {
-	return c.send(chunk.Size(), chunk.MarshalTo)
+var errRenew = errors.New("the connection is to be made again")
+
+// SendMessageBatch returns no error if the node cannot be reached.
+func (c *raftConnection) SendMessageBatch(batch pb.MessageBatch) error {
+	c.deliver(batch.SizeUpperLimit(), batch.MarshalTo)
+	if renew, found := c.t.renew.Load(c.target); found && c.made.Before(renew.(time.Time)) {
+		return errRenew
+	}
+	return nil
+}
+
+// snapshotConnection sends the parts of one snapshot.
+type snapshotConnection struct {
+	raftConnection
+	complete bool
+}
+
+// SendChunk returns an error if the part could not be sent.
+func (c *snapshotConnection) SendChunk(chunk pb.Chunk) error {
+	err := c.send(chunk.Size(), chunk.MarshalTo)
+	c.complete = err == nil && chunk.IsLastChunk()
+	return err
+}
+
+// Close has messages be sent on new connections, if the snapshot was not sent to
+// its end: dragonboat holds them back then as well.
+func (c *snapshotConnection) Close() {
+	if !c.complete {
+		c.t.renew.Store(c.target, time.Now().Add(renewTime))
+	}
+	c.raftConnection.Close()
+}
+
+// deliver sends a message, on a new connection if need be. It says whether it has
+// been sent; a message of which the end could not be sent is not taken there.
+func (c *raftConnection) deliver(limit int, marshal func([]byte) (int, error)) bool {
+	for tries := 0; tries < 2; tries++ {
+		if c.conn == nil || c.lost.Load() {
+			c.Close()
+			if time.Since(c.failedAt) < redialPause {
+				return false
+			}
+			if err := c.dial(); err != nil {
+				c.failedAt = time.Now()
+				slog.Debug("a node cannot be reached", "address", c.target, "error", err)
+				return false
+			}
+		}
+		err := c.send(limit, marshal)
+		if err == nil {
+			return true
+		}
+		slog.Debug("a message was not sent", "address", c.target, "error", err)
+		c.Close()
+	}
+	return false
 }
 
 func (c *raftConnection) send(limit int, marshal func([]byte) (int, error)) error {
-	if c.lost.Load() {
-		c.conn.Close()
-		if err := c.dial(); err != nil {
-			return err
-		}
-	}
 	if len(c.buffer) < messageHeader+limit {
 		c.buffer = make([]byte, messageHeader+limit)
 	}
@@ -220,6 +282,7 @@ func (t *raftTransport) serve(kind byte, conn net.Conn) error {
 			if err := batch.Unmarshal(message); err != nil {
 				return err
 			}
+			t.n.noteLeaders(batch.Requests)
 			t.messages(batch)
 			continue
 		}

@@ -1,0 +1,145 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+
+// Goal: while leaderships move, no request is lost. Method: all nodes are asked to
+// write without a pause, and every write must be acknowledged.
+package node
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"varve.example/replicated/machine"
+)
+
+// startWriters has clients write to shard 1 of each node until `stop`.
+func startWriters(t *testing.T, nodes []*Node) (stop func()) {
+	var stopping atomic.Bool
+	var group sync.WaitGroup
+	for _, n := range nodes {
+		for id := 0; id < 4; id++ {
+			group.Add(1)
+			go func() {
+				defer group.Done()
+				for number := 0; !stopping.Load(); number++ {
+					time.Sleep(time.Millisecond)
+					begin := time.Now()
+					updates := machine.AppendPut(machine.NewProposal(nil, 1), []byte(fmt.Sprint(id)), []byte(fmt.Sprint(number)), 0)
+					if _, err := n.Propose(1, updates); err != nil {
+						t.Errorf("node %d: %v after %v", n.number, err, time.Since(begin))
+					}
+				}
+			}()
+		}
+	}
+	return func() {
+		stopping.Store(true)
+		group.Wait()
+	}
+}
+
+func awaitServing(t *testing.T, n *Node) {
+	t.Helper()
+	awaitDirectory(t, n)
+	await(t, "it serves", func() bool { return n.here(1) != nil })
+}
+
+// steadyNodes starts three nodes with slow ticks, so that a busy machine alone does
+// not make for elections.
+func steadyNodes(t *testing.T) []*Node {
+	peers := peersOf(t, 3)
+	var nodes []*Node
+	for id := uint64(1); id <= 3; id++ {
+		options := firstOptions(t, peers, id)
+		options.RoundMS = 100
+		nodes = append(nodes, startNode(t, options))
+	}
+	for _, n := range nodes {
+		awaitServing(t, n)
+	}
+	return nodes
+}
+
+// leaderOf returns the node that leads shard 1, nil if it is not known.
+func leaderOf(nodes []*Node) *Node {
+	for _, n := range nodes {
+		if n.leadsNow(1) {
+			return n
+		}
+	}
+	return nil
+}
+
+// As if a node were asked to move a leadership elsewhere when it has just begun
+// to move it.
+func TestTwoMovesOfALeadershipLoseNoRequest(t *testing.T) {
+	nodes := steadyNodes(t)
+	for _, n := range nodes {
+		defer n.Stop()
+	}
+	stop := startWriters(t, nodes)
+	var moved atomic.Int64
+	for move := 0; move < 30; move++ {
+		await(t, "a node leads", func() bool { return leaderOf(nodes) != nil })
+		leader := leaderOf(nodes)
+		if leader == nil {
+			continue
+		}
+		var both sync.WaitGroup
+		for next := uint64(0); next < 2; next++ {
+			both.Add(1)
+			go func() {
+				defer both.Done()
+				if leader.transfer(1, (leader.number+next)%3+1) == nil {
+					moved.Add(1)
+				}
+			}()
+			time.Sleep(time.Duration(move) * time.Millisecond)
+		}
+		both.Wait()
+		time.Sleep(20 * time.Millisecond)
+	}
+	stop()
+	if moved.Load() < 20 {
+		t.Errorf("only %d moves", moved.Load())
+	}
+}
+
+func TestANodeStopsWhileItIsGivenALeadership(t *testing.T) {
+	nodes := steadyNodes(t)
+	stay, third := nodes[:2], nodes[2]
+	for _, n := range stay {
+		defer n.Stop()
+	}
+	stop := startWriters(t, stay)
+	var given atomic.Int64
+	for round := 0; round < 6; round++ {
+		var done atomic.Bool
+		var mover sync.WaitGroup
+		mover.Add(1)
+		go func() {
+			defer mover.Done()
+			for !done.Load() {
+				if leader := leaderOf(stay); leader != nil && leader.transfer(1, 3) == nil {
+					given.Add(1)
+				}
+				if third.leadsNow(1) {
+					third.transfer(1, uint64(1+round%2))
+				}
+			}
+		}()
+		time.Sleep(time.Duration(100+20*round) * time.Millisecond)
+		third.Stop()
+		done.Store(true)
+		mover.Wait()
+		third = startNode(t, third.options)
+		awaitServing(t, third)
+	}
+	stop()
+	third.Stop()
+	if given.Load() < 6 {
+		t.Errorf("only %d moves", given.Load())
+	}
+}
