@@ -286,17 +286,17 @@ func (n *Node) Stop() {
 		n.handOver() // What came while the others did not know yet that this node stops.
 	}
 	close(n.stop)
+	n.peers.mutex.Lock()
+	for _, client := range n.peers.clients {
+		client.conn.Close()
+	}
+	n.peers.mutex.Unlock()
+	// The replicas hear their leaders until the end, or they would begin elections.
+	n.awaitTasks()
 	if n.listener != nil {
 		n.listener.Close()
 	}
-	n.peers.mutex.Lock()
-	for _, client := range n.peers.clients {
-		client.dropped.Store(true)
-		client.Close()
-	}
-	n.peers.mutex.Unlock()
 	n.loops.Wait()
-	n.awaitTasks()
 	if n.host != nil {
 		n.host.Stop()
 	}

@@ -279,48 +279,6 @@ func TestMessagesAreWholeOrRefused(t *testing.T) {
 	}
 }
 
-// dragonboat holds messages back once a snapshot could not be sent, until it has
-// asked for new connections.
-func TestConnectionsAreRenewedAfterASnapshotHasFailed(t *testing.T) {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	transport, target := &raftTransport{n: &Node{transport: plainTransport()}}, listener.Addr().String()
-	for _, complete := range []bool{true, false} {
-		before, err := transport.GetConnection(context.Background(), target)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer before.Close()
-		snapshot, err := transport.GetSnapshotConnection(context.Background(), target)
-		if err != nil {
-			t.Fatal(err)
-		}
-		chunk := pb.Chunk{ChunkId: 0, ChunkCount: 2}
-		if complete {
-			chunk.ChunkCount = 1
-		}
-		if err := snapshot.SendChunk(chunk); err != nil {
-			t.Fatal(err)
-		}
-		snapshot.Close()
-		if err := before.SendMessageBatch(pb.MessageBatch{}); (err == nil) != complete {
-			t.Fatalf("complete: %v, error: %v", complete, err)
-		}
-		time.Sleep(2 * renewTime)
-		after, err := transport.GetConnection(context.Background(), target)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer after.Close()
-		if err := after.SendMessageBatch(pb.MessageBatch{}); err != nil {
-			t.Fatal(err)
-		}
-	}
-}
-
 func TestAMessageThatCannotBeSentIsNoError(t *testing.T) {
 	transport := &raftTransport{n: &Node{transport: plainTransport()}}
 	c, err := transport.GetConnection(context.Background(), freeAddress(t))

@@ -89,10 +89,10 @@ type dialing struct {
 	err      error
 }
 
+// peer is ended by closing conn: errors of calls then say whether they were sent.
 type peer struct {
 	*rpc.Client
-	dropped atomic.Bool // Set before it is closed.
-	conn    *watchedConn
+	conn *watchedConn
 }
 
 // watchedConn ends a read or write in which nothing happens for a time, if that
@@ -161,13 +161,12 @@ func (n *Node) client(address string) (*peer, error) {
 }
 
 func (n *Node) dropClient(address string, client *peer) {
-	client.dropped.Store(true)
 	n.peers.mutex.Lock()
 	if n.peers.clients[address] == client {
 		delete(n.peers.clients, address)
 	}
 	n.peers.mutex.Unlock()
-	client.Close()
+	client.conn.Close()
 }
 
 // callAt calls a method of the service of the node at an address. errNotSent
@@ -198,10 +197,8 @@ func (n *Node) callOnce(address, method string, arguments, reply interface{}, wa
 	case <-call.Done:
 		var told rpc.ServerError
 		if call.Error != nil && !errors.As(call.Error, &told) {
-			// The connection was lost before, unless it was closed here meanwhile.
-			before := errors.Is(call.Error, rpc.ErrShutdown) && !client.dropped.Load()
 			n.dropClient(address, client)
-			if before {
+			if errors.Is(call.Error, rpc.ErrShutdown) {
 				return errLostBefore
 			}
 		}

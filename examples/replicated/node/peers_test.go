@@ -112,6 +112,40 @@ func TestACallMakesALostConnectionAgain(t *testing.T) {
 	}
 }
 
+// Whoever is told that a call was not sent may send it again elsewhere. Method:
+// many calls at a time while the connection ends.
+func TestACallThatWasNotSentSaysSo(t *testing.T) {
+	server := rpc.NewServer()
+	if err := server.RegisterName("Service", pace{}); err != nil {
+		t.Fatal(err)
+	}
+	var open atomic.Pointer[net.Conn]
+	address := accept(t, func(conn net.Conn) {
+		open.Store(&conn)
+		server.ServeConn(conn)
+	})
+	n := caller(t)
+	for round := 0; round < 100; round++ {
+		if err := n.callAt(address, "Wait", 0, new(int), time.Minute); err != nil && !errors.Is(err, errNotSent) {
+			t.Fatal(err)
+		}
+		var group sync.WaitGroup
+		for i := 0; i < 8; i++ {
+			group.Add(1)
+			go func() {
+				defer group.Done()
+				for j := 0; j < 5; j++ {
+					if err := n.callAt(address, "Wait", 0, new(int), time.Minute); errors.Is(err, rpc.ErrShutdown) {
+						t.Error(err)
+					}
+				}
+			}()
+		}
+		(*open.Load()).Close()
+		group.Wait()
+	}
+}
+
 func TestASlowCallHarmsNoOthers(t *testing.T) {
 	server := rpc.NewServer()
 	if err := server.RegisterName("Service", pace{}); err != nil {

@@ -110,13 +110,16 @@ const (
 // of each shard. Its replicas would otherwise miss their heartbeats, begin
 // elections, and interrupt everybody's requests.
 func (n *Node) awaitLeaders() {
-	d := n.Directory()
 	begin := time.Now()
 	for n.wait(10*time.Millisecond) && time.Since(begin) < awaitTime {
 		waiting := false
+		d := n.Directory() // The others may tell a newer one.
 		for number := range d.Nodes {
 			if _, asked := n.asked.Load(number); !asked && number != n.number {
 				waiting = waiting || time.Since(begin) < greetTime
+				continue
+			}
+			if !n.alive(number) {
 				continue
 			}
 			for shard, other := range n.lastOf(number).status.Shards {

@@ -314,6 +314,7 @@ func (n *Node) transfer(shard, replica uint64) error {
 	}
 	wait := n.transferTime()
 	hold := Hold{shard, rand.Uint64(), wait + drainTime + catchUpTime}
+	begin := time.Now()
 	err := n.holdAll(hold)
 	defer func() {
 		hold.Time = 0
@@ -326,6 +327,9 @@ func (n *Node) transfer(shard, replica uint64) error {
 	}
 	if err := n.awaitTarget(shard, replica); err != nil {
 		return err
+	}
+	if time.Since(begin) > drainTime+catchUpTime {
+		return fmt.Errorf("shard %d: requests would not wait long enough", shard)
 	}
 	cluster := clusterOf(shard)
 	if err := n.host.RequestLeaderTransfer(cluster, replica); err != nil {

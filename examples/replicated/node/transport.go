@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"time"
@@ -25,9 +24,8 @@ import (
 // and not acknowledged for some seconds ends the connection, since the pauses
 // between attempts to send would otherwise grow as long as a partition. And
 // dragonboat is not told which messages could not be sent. It would then hold back
-// all messages to that node, but for one in up to 1.5 seconds, until it has asked
-// for a new connection: also when the node has long been up again, and replicas
-// there begin elections.
+// all messages to that node for up to 1.5 seconds, also when the node is up again,
+// and replicas there begin elections.
 //
 // A message is its length and the CRC-32C of length and message, 4 bytes each,
 // then the message.
@@ -39,7 +37,6 @@ const (
 	maxMessageBytes = 256 << 20
 	messageHeader   = 8
 	redialPause     = 20 * time.Millisecond // After an attempt that has failed.
-	renewTime       = 100 * time.Millisecond
 )
 
 var errMessage = errors.New("a message from another node is damaged")
@@ -91,9 +88,6 @@ type raftTransport struct {
 	n        *Node
 	messages raftio.MessageHandler
 	chunks   raftio.ChunkHandler
-	// By address: connections for messages that were made before this time are to
-	// be asked for again.
-	renew sync.Map
 }
 
 type transportFactory struct{ n *Node }
@@ -103,7 +97,7 @@ var _ config.TransportFactory = transportFactory{}
 // Create is called once, before the node listens.
 func (f transportFactory) Create(_ config.NodeHostConfig, messages raftio.MessageHandler,
 	chunks raftio.ChunkHandler) raftio.ITransport {
-	f.n.raft = &raftTransport{n: f.n, messages: messages, chunks: chunks}
+	f.n.raft = &raftTransport{f.n, messages, chunks}
 	return f.n.raft
 }
 
@@ -117,16 +111,12 @@ func (t *raftTransport) Start() error { return nil }
 func (t *raftTransport) Stop()        {}
 
 func (t *raftTransport) GetConnection(_ context.Context, target string) (raftio.IConnection, error) {
-	return &raftConnection{t: t, target: target, kind: kindMessages, made: time.Now()}, nil
+	return &raftConnection{t: t, target: target, kind: kindMessages}, nil
 }
 
 func (t *raftTransport) GetSnapshotConnection(_ context.Context, target string) (raftio.ISnapshotConnection, error) {
-	c := &snapshotConnection{raftConnection: raftConnection{t: t, target: target, kind: kindChunks}}
-	if err := c.dial(); err != nil {
-		c.Close()
-		return nil, err
-	}
-	return c, nil
+	c := &raftConnection{t: t, target: target, kind: kindChunks}
+	return c, c.dial()
 }
 
 // raftConnection sends messages to a node. One goroutine uses it.
@@ -134,7 +124,6 @@ type raftConnection struct {
 	t        *raftTransport
 	target   string
 	kind     byte
-	made     time.Time    // When dragonboat has asked for it.
 	conn     net.Conn     // Nil while there is none.
 	lost     *atomic.Bool // Whether the other side has closed it.
 	failedAt time.Time    // When it could not be made.
@@ -163,37 +152,15 @@ func (c *raftConnection) Close() {
 	}
 }
 
-var errRenew = errors.New("the connection is to be made again")
-
 // SendMessageBatch returns no error if the node cannot be reached.
 func (c *raftConnection) SendMessageBatch(batch pb.MessageBatch) error {
 	c.deliver(batch.SizeUpperLimit(), batch.MarshalTo)
-	if renew, found := c.t.renew.Load(c.target); found && c.made.Before(renew.(time.Time)) {
-		return errRenew
-	}
 	return nil
 }
 
-// snapshotConnection sends the parts of one snapshot.
-type snapshotConnection struct {
-	raftConnection
-	complete bool
-}
-
-// SendChunk returns an error if the part could not be sent.
-func (c *snapshotConnection) SendChunk(chunk pb.Chunk) error {
-	err := c.send(chunk.Size(), chunk.MarshalTo)
-	c.complete = err == nil && chunk.IsLastChunk()
-	return err
-}
-
-// Close has messages be sent on new connections, if the snapshot was not sent to
-// its end: dragonboat holds them back then as well.
-func (c *snapshotConnection) Close() {
-	if !c.complete {
-		c.t.renew.Store(c.target, time.Now().Add(renewTime))
-	}
-	c.raftConnection.Close()
+// SendChunk sends a part of a snapshot.
+func (c *raftConnection) SendChunk(chunk pb.Chunk) error {
+	return c.send(chunk.Size(), chunk.MarshalTo)
 }
 
 // deliver sends a message, on a new connection if need be. It says whether it has
