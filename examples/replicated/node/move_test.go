@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	pb "github.com/lni/dragonboat/v3/raftpb"
+
 	"varve.example/replicated/machine"
 )
 
@@ -141,5 +143,49 @@ func TestANodeStopsWhileItIsGivenALeadership(t *testing.T) {
 	third.Stop()
 	if given.Load() < 6 {
 		t.Errorf("only %d moves", given.Load())
+	}
+}
+
+// A node that starts waits for the leaders of what it has, and for no others.
+func TestANodeThatStartsWaitsForItsLeaders(t *testing.T) {
+	for _, what := range []string{"a message comes", "the leader is silent", "the replica was moved away"} {
+		t.Run(what, func(t *testing.T) {
+			n := &Node{
+				number: 1, stop: make(chan struct{}), led: make([]atomic.Bool, 2),
+				heardOf: map[uint64]heard{2: {time.Now(), Status{Shards: map[uint64]ShardStatus{1: {Replica: 2, Leader: 2}}}}},
+			}
+			d := newDirectory(testPeers(3), 1, 3)
+			n.directory.Store(d)
+			for number := range d.Nodes {
+				n.asked.Store(number, true)
+			}
+			done := make(chan struct{})
+			go func() {
+				n.awaitLeaders()
+				close(done)
+			}()
+			select {
+			case <-done:
+				t.Fatal("it did not wait")
+			case <-time.After(100 * time.Millisecond):
+			}
+			switch what {
+			case "a message comes":
+				n.noteLeaders([]pb.Message{{Type: pb.HeartbeatResp, ClusterId: 1}, {Type: pb.Heartbeat, ClusterId: 1}})
+			case "the leader is silent":
+				n.mutex.Lock()
+				n.heardOf[2] = heard{time.Now().Add(-silentAfter), n.heardOf[2].status}
+				n.mutex.Unlock()
+			default:
+				moved := d.copy()
+				delete(moved.Places[1].Replicas, 1)
+				n.directory.Store(moved)
+			}
+			select {
+			case <-done:
+			case <-time.After(awaitTime / 2):
+				t.Fatal("it waits for ever")
+			}
+		})
 	}
 }
