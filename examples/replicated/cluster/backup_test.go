@@ -25,7 +25,8 @@ func contents(lines []string) string { return lines[len(lines)-1] }
 func TestABackupIsRestoredIntoANewCluster(t *testing.T) {
 	dir := t.TempDir()
 	backups := "--backups=" + filepath.Join(dir, "backups")
-	c := newCluster(t, 4, backups) // One node has to fetch shards from others.
+	// One node has to fetch shards from others. Slow ticks, as in move_test.go.
+	c := newCluster(t, 4, backups, "--round-ms=100")
 	const writers = 4
 	var filled sync.WaitGroup
 	for w := 0; w < writers; w++ {
