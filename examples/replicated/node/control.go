@@ -24,11 +24,7 @@ const (
 func (n *Node) control() {
 	var balanced time.Time
 	for n.wait(controlPause) {
-		leader, known, err := n.host.GetLeaderID(directoryCluster)
-		n.mutex.RLock()
-		mine := n.local[directoryShard]
-		n.mutex.RUnlock()
-		if err != nil || !known || mine == nil || leader != mine.id || n.stopping.Load() {
+		if !n.leadsNow(directoryShard) || n.stopping.Load() {
 			continue
 		}
 		d, err := n.readDirectory()

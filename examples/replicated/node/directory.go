@@ -76,6 +76,14 @@ func clusterOf(shard uint64) uint64 {
 	return shard
 }
 
+// shardOf is the inverse of clusterOf.
+func shardOf(cluster uint64) uint64 {
+	if cluster == directoryCluster {
+		return directoryShard
+	}
+	return cluster
+}
+
 // newDirectory is the record at the begin: the replicas of a shard are on
 // consecutive nodes, and their numbers are those of the nodes.
 func newDirectory(peers map[uint64]string, shards uint64, replicas int) *Directory {

@@ -23,16 +23,14 @@ type gate struct {
 func (g *gate) enter() bool {
 	for {
 		g.mutex.Lock()
-		closed := g.closed
-		if g.shut || closed == nil {
-			passes := !g.shut
-			if passes {
-				g.under++
-			}
-			g.mutex.Unlock()
-			return passes
+		closed, shut := g.closed, g.shut
+		if closed == nil && !shut {
+			g.under++
 		}
 		g.mutex.Unlock()
+		if closed == nil || shut {
+			return !shut
+		}
 		<-closed
 	}
 }

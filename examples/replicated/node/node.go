@@ -114,11 +114,7 @@ type leaderListener Node
 
 // LeaderUpdated is called when a replica has a new leader, or none.
 func (n *leaderListener) LeaderUpdated(info raftio.LeaderInfo) {
-	shard := info.ClusterID
-	if shard == directoryCluster {
-		shard = directoryShard
-	}
-	n.leaders[shard].Store(&leadership{replica: info.NodeID, leader: info.LeaderID})
+	n.leaders[shardOf(info.ClusterID)].Store(&leadership{replica: info.NodeID, leader: info.LeaderID})
 }
 
 // heard is what another node has last said of itself.

@@ -91,23 +91,29 @@ func accept(t *testing.T, serve func(net.Conn)) (address string) {
 	return listener.Addr().String()
 }
 
-// As if the other node had been restarted since the last call.
-func TestACallMakesALostConnectionAgain(t *testing.T) {
+// servePace serves pace at this address. cut ends the last connection.
+func servePace(t *testing.T) (address string, cut func()) {
 	server := rpc.NewServer()
 	if err := server.RegisterName("Service", pace{}); err != nil {
 		t.Fatal(err)
 	}
-	var open atomic.Pointer[net.Conn]
-	address := accept(t, func(conn net.Conn) {
-		open.Store(&conn)
+	var last atomic.Pointer[net.Conn]
+	address = accept(t, func(conn net.Conn) {
+		last.Store(&conn)
 		server.ServeConn(conn)
 	})
+	return address, func() { (*last.Load()).Close() }
+}
+
+// As if the other node had been restarted since the last call.
+func TestACallMakesALostConnectionAgain(t *testing.T) {
+	address, cut := servePace(t)
 	n := caller(t)
 	for i := 0; i < 3; i++ {
 		if err := n.callAt(address, "Wait", 0, new(int), time.Minute); err != nil {
 			t.Fatalf("call %d: %v", i, err)
 		}
-		(*open.Load()).Close()
+		cut()
 		time.Sleep(100 * time.Millisecond) // Until this side has seen it.
 	}
 }
@@ -115,15 +121,7 @@ func TestACallMakesALostConnectionAgain(t *testing.T) {
 // Whoever is told that a call was not sent may send it again elsewhere. Method:
 // many calls at a time while the connection ends.
 func TestACallThatWasNotSentSaysSo(t *testing.T) {
-	server := rpc.NewServer()
-	if err := server.RegisterName("Service", pace{}); err != nil {
-		t.Fatal(err)
-	}
-	var open atomic.Pointer[net.Conn]
-	address := accept(t, func(conn net.Conn) {
-		open.Store(&conn)
-		server.ServeConn(conn)
-	})
+	address, cut := servePace(t)
 	n := caller(t)
 	for round := 0; round < 100; round++ {
 		if err := n.callAt(address, "Wait", 0, new(int), time.Minute); err != nil && !errors.Is(err, errNotSent) {
@@ -141,17 +139,13 @@ func TestACallThatWasNotSentSaysSo(t *testing.T) {
 				}
 			}()
 		}
-		(*open.Load()).Close()
+		cut()
 		group.Wait()
 	}
 }
 
 func TestASlowCallHarmsNoOthers(t *testing.T) {
-	server := rpc.NewServer()
-	if err := server.RegisterName("Service", pace{}); err != nil {
-		t.Fatal(err)
-	}
-	address := accept(t, func(conn net.Conn) { server.ServeConn(conn) })
+	address, _ := servePace(t)
 	n := caller(t)
 	wait := func(milliseconds int, limit time.Duration) error {
 		return n.callAt(address, "Wait", milliseconds, new(int), limit)

@@ -106,8 +106,8 @@ const (
 	awaitTime = 5 * time.Second        // For messages of the leaders.
 )
 
-// awaitLeaders waits until the leaders of this node's shards have sent a message
-// of each shard. Its replicas would otherwise miss their heartbeats, begin
+// awaitLeaders waits until a message of its leader has come for each shard of this
+// node. Its replicas would otherwise miss their heartbeats, begin
 // elections, and interrupt everybody's requests.
 func (n *Node) awaitLeaders() {
 	begin := time.Now()
@@ -144,10 +144,7 @@ func (n *Node) noteLeaders(messages []pb.Message) {
 		return
 	}
 	for _, m := range messages {
-		shard := m.ClusterId
-		if shard == directoryCluster {
-			shard = directoryShard
-		}
+		shard := shardOf(m.ClusterId)
 		if shard < uint64(len(n.led)) && (m.Type == pb.Heartbeat || m.Type == pb.Replicate) {
 			n.led[shard].Store(true)
 		}

@@ -320,8 +320,8 @@ func (n *Node) transfer(shard, replica uint64) error {
 		hold.Time = 0
 		n.holdAll(hold)
 	}()
-	// What a node that does not answer has under way could get lost. One that stops
-	// has no other time to move.
+	// What a node that does not answer has under way could get lost. A node that
+	// stops moves all the same: without a move, more would get lost.
 	if err != nil && !n.stopping.Load() {
 		return err
 	}
@@ -402,7 +402,7 @@ func (n *Node) awaitTarget(shard, replica uint64) error {
 // handOver gives other nodes the leadership of the shards that this one leads.
 func (n *Node) handOver() {
 	var group sync.WaitGroup
-	for shard := range n.status().Shards {
+	for shard := uint64(0); shard <= n.Shards(); shard++ {
 		if !n.leadsNow(shard) {
 			continue
 		}
