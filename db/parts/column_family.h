@@ -365,7 +365,9 @@ class ColumnFamily final : private SuperVersionDisposer,
   double drained_bytes_ = 0;        // See DebtPace::Sample.
   uint64_t draining_us_ = 0;        // By compactions that have ended.
   uint64_t draining_since_us_ = 0;  // If any runs.
-  double flush_rate_ = 0;  // The highest, in bytes of batches per second.
+  // The highest, in bytes of batches per second. 0 until a memtable that was
+  // not small was flushed.
+  double flush_rate_ = 0;
   // Of the batches and tables of flushes; older flushes count less.
   double flushed_batch_bytes_ = 0;
   double flushed_table_bytes_ = 0;

@@ -28,27 +28,40 @@ constexpr uint64_t kSecond = 1000000;
 constexpr uint64_t kYear = 365 * 86400 * kSecond;
 constexpr uint64_t kHour = 3600 * kSecond;
 
-// The wall clock jumps between `shifts`, one a look. Sleeps are only added up.
+// The wall clock jumps between `shifts`, one a look. Sleeps and the making of
+// tables only move the monotonic clock on.
 class SteppingEnv final : public PausingEnv {
  public:
   uint64_t NowMicros() override {
     const size_t look = looks_++;
     return target()->NowMicros() + shifts_[look % shifts_.size()];
   }
+  uint64_t NowNanos() override {
+    return target()->NowNanos() + 1000 * (slept_us_ + tables_us_);
+  }
   void SleepForMicroseconds(uint64_t duration_us) override {
     slept_us_ += duration_us;
     longest_us_ = std::max(longest_us_.load(), duration_us);
   }
+  Status NewWritableFile(const std::string& path, const FileOptions& options,
+                         std::unique_ptr<WritableFile>* file) override {
+    if (path.ends_with(".sst")) tables_us_ += table_us_;
+    return PausingEnv::NewWritableFile(path, options, file);
+  }
 
   void SetShifts(std::vector<uint64_t> shifts) { shifts_ = std::move(shifts); }
+  // REQUIRES: no database is open.
+  void SetTableTime(uint64_t table_us) { table_us_ = table_us; }
   uint64_t slept_us() const { return slept_us_; }
   uint64_t longest_us() const { return longest_us_; }
 
  private:
   std::vector<uint64_t> shifts_ = {0, 10 * kYear, uint64_t{0} - 30 * kYear};
+  uint64_t table_us_ = 0;
   std::atomic<size_t> looks_{0};
   std::atomic<uint64_t> slept_us_{0};
   std::atomic<uint64_t> longest_us_{0};
+  std::atomic<uint64_t> tables_us_{0};
 };
 
 class LongestTimes final : public EventListener {
@@ -128,19 +141,34 @@ TEST_F(DbClockTest, SlowedWritersAreSlowedByTheRateAlone) {
   options_.level0_file_num_compaction_trigger = 2;
   options_.level0_slowdown_writes_trigger = 3;
   options_.level0_stop_writes_trigger = 100;
+  options_.write_buffer_size = 1 << 20;
+  env_.SetTableTime(kSecond);
   Open();
   env_.KeepBack(Env::Priority::kLow);
-  for (int i = 0; i < 4; ++i) PutAndFlush(i);
-  const uint64_t before_us = env_.slept_us();
   constexpr int kWrites = 200;
   const std::string value(1000, 'v');
-  for (int i = 0; i < kWrites; ++i) {
-    ASSERT_TRUE(Ok(db_->Put({}, Key(i), value)));
+  const auto put = [&] {
+    for (int i = 0; i < kWrites; ++i) {
+      ASSERT_TRUE(Ok(db_->Put({}, Key(i), value)));
+    }
+  };
+  for (int i = 0; i < 4; ++i) {
+    put();
+    ASSERT_TRUE(Ok(db_->Flush({})));
   }
-  // 200 KB at 256 KiB/s, the slowest rate, are less than a second. Sleeps are
-  // not slept here, so that each writer owes what the ones before it owe.
+  // A flush of as many bytes took a second and a little.
+  const double rate = std::stod(Property("varve.actual-delayed-write-rate"));
+  EXPECT_GT(rate, 1e3);
+  EXPECT_LT(rate, kWrites * 1100);
+  const uint64_t before_us = env_.slept_us();
+  const uint64_t begin_us = env_.NowNanos() / 1000;
+  put();
+  const uint64_t slept_us = env_.slept_us() - before_us;
+  const uint64_t passed_us = env_.NowNanos() / 1000 - begin_us;
   EXPECT_LE(env_.longest_us(), kSecond);
-  EXPECT_LT(env_.slept_us() - before_us, 10 * kSecond);
+  EXPECT_LT(static_cast<double>(slept_us), kWrites * 1100 / rate * kSecond);
+  // The last sleeps, below a millisecond, may still be owed.
+  EXPECT_GT(static_cast<double>(passed_us), kWrites * 990 / rate * kSecond);
   EXPECT_LT(options_.statistics->getTickerCount(Ticker::kStallMicros), kHour);
   env_.LetGo();
 }

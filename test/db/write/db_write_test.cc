@@ -92,6 +92,23 @@ TEST_F(DbWriteTest, ATableOfLittleDoesNotPaceWriters) {
   }
 }
 
+TEST_F(DbWriteTest, FlushesOfLittleDoNotSlowWriters) {
+  options_.write_buffer_size = 64 << 20;
+  options_.level0_file_num_compaction_trigger = 2;
+  options_.level0_slowdown_writes_trigger = 3;
+  Open();
+  env_.KeepBack(Env::Priority::kLow);
+  for (int files = 1; files <= 4; files++) {
+    Put("little", std::to_string(files));
+    Flush();
+  }
+  EXPECT_EQ(Number("varve.is-write-stalled"), 1u);
+  for (int i = 0; i < 20000; i++) {
+    ASSERT_TRUE(Ok(db_->Put(no_slowdown_, Key(i), std::string(1000, 'x'))));
+  }
+  EXPECT_EQ(Count(Ticker::kStallMicros), 0u);
+}
+
 // Keeps its lines in a database.
 class DbLogger : public Logger {
  public:
@@ -125,9 +142,11 @@ TEST_F(DbWriteTest, SlowsDownAndStopsByLevelZero) {
   options_.level0_file_num_compaction_trigger = 2;
   options_.level0_slowdown_writes_trigger = 3;
   options_.level0_stop_writes_trigger = 6;
-  options_.write_buffer_size = 64 << 20;  // Not flushed but by Flush.
+  options_.write_buffer_size = 32 << 20;  // Not flushed but by Flush.
   Open();
   env_.KeepBack(Env::Priority::kLow);
+  // Small entries make for a flush that is slower than the puts below.
+  for (int i = 0; i < 50000; i++) Put(Key(i), std::string(100, 'x'));
   for (int files = 1; files <= 6; files++) {
     Put("key", std::to_string(files));
     Flush();
