@@ -391,12 +391,12 @@ void ColumnFamily::MeasureFlushLocked(size_t count, uint64_t micros,
     bytes += static_cast<double>(immutable_bytes_[i]);
   }
   if (micros == 0 || table_bytes == 0) return;
-  // The time and the size of a small table depend little on its entries, and
-  // say nothing of larger ones. (FullBytes is for the leader.)
-  if (bytes < static_cast<double>(options_->write_buffer_size) *
-                  batch_bytes_per_memory_byte_ / 8) {
-    return;
-  }
+  // Most of the time and of the size of a small table do not depend on its
+  // entries, so they are no measure for larger ones. (Only the leader may call
+  // FullBytes.)
+  const double full_bytes = static_cast<double>(options_->write_buffer_size) *
+                            batch_bytes_per_memory_byte_;
+  if (bytes < full_bytes / 8) return;
   flush_rate_ =
       std::max(flush_rate_, bytes * 1e6 / static_cast<double>(micros));
   flushed_batch_bytes_ = flushed_batch_bytes_ / 2 + bytes;

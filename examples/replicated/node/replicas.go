@@ -107,8 +107,8 @@ const (
 )
 
 // awaitLeaders waits until a message of its leader has come for each shard of this
-// node. Its replicas would otherwise miss their heartbeats, begin
-// elections, and interrupt everybody's requests.
+// node. Its replicas would otherwise miss their heartbeats, begin elections, and
+// interrupt everybody's requests.
 func (n *Node) awaitLeaders() {
 	begin := time.Now()
 	for n.wait(10*time.Millisecond) && time.Since(begin) < awaitTime {

@@ -28,8 +28,8 @@ constexpr uint64_t kSecond = 1000000;
 constexpr uint64_t kYear = 365 * 86400 * kSecond;
 constexpr uint64_t kHour = 3600 * kSecond;
 
-// The wall clock jumps between `shifts`, one a look. Sleeps and the making of
-// tables only move the monotonic clock on.
+// The wall clock jumps between `shifts`, to the next one at each look. Sleeps,
+// and new tables if they are to take time, only advance the monotonic clock.
 class SteppingEnv final : public PausingEnv {
  public:
   uint64_t NowMicros() override {
@@ -156,7 +156,7 @@ TEST_F(DbClockTest, SlowedWritersAreSlowedByTheRateAlone) {
     put();
     ASSERT_TRUE(Ok(db_->Flush({})));
   }
-  // A flush of as many bytes took a second and a little.
+  // Each flush of as many bytes took a little over a second.
   const double rate = std::stod(Property("varve.actual-delayed-write-rate"));
   EXPECT_GT(rate, 1e3);
   EXPECT_LT(rate, kWrites * 1100);
