@@ -373,7 +373,7 @@ Status PosixEnv::Truncate(const std::string& path, uint64_t size) {
 Status PosixEnv::LockFile(const std::string& path,
                           std::unique_ptr<FileLock>* lock) {
   const FilePlace place = Locate(path);
-  Status status = LockPosixFile(place, lock);
+  Status status = LockPosixFile(place, this, lock);
   if (status.ok() && IsHeld(place) &&
       std::string_view(place.name).find('/') == std::string_view::npos) {
     lock_ = lock->get();

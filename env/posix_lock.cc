@@ -89,10 +89,16 @@ Status HeldBy(const std::string& path, const std::string& holder) {
   return Status::Busy("lock " + path, "held by " + holder);
 }
 
-// Takes a lock on an open file, or returns an error that names the holder. Sets
-// *is_own if the holder is a record lock of this process.
+// The holder of a lock that is not free.
+enum class Holder : uint8_t {
+  kOther,
+  kRecordLockOfThisProcess,
+  kEndedProcess,  // By the name in the file. A child of it holds the lock.
+};
+
+// Takes a lock on an open file, or returns an error that names the holder.
 Status TakeLock(const std::string& path, int descriptor, LockKind* kind,
-                bool* is_own) {
+                Holder* holder) {
   struct flock request = {};
   request.l_type = F_WRLCK;
   request.l_whence = SEEK_SET;  // From 0, length 0: all of the file.
@@ -109,12 +115,14 @@ Status TakeLock(const std::string& path, int descriptor, LockKind* kind,
   const int query = *kind == LockKind::kDescription ? F_OFD_GETLK : F_GETLK;
   if (fcntl(descriptor, query, &request) == 0 && request.l_type != F_UNLCK &&
       request.l_pid > 0) {
-    *is_own = request.l_pid == getpid();
+    if (request.l_pid == getpid()) *holder = Holder::kRecordLockOfThisProcess;
     return HeldBy(path, DescribePid(static_cast<uint64_t>(request.l_pid)));
   }
   // -1: an open file description lock, whose holder wrote its name. 0: a
   // process of another namespace. Or the holder has just unlocked it.
-  return HeldBy(path, DescribeProcess(ReadProcessName(descriptor)));
+  const std::string name = ReadProcessName(descriptor);
+  if (IsNameOfEndedProcess(name)) *holder = Holder::kEndedProcess;
+  return HeldBy(path, DescribeProcess(name));
 }
 
 // One attempt to lock. again() is true if the file lost its name during it.
@@ -130,15 +138,15 @@ class Attempt {
   Attempt& operator=(const Attempt&) = delete;
 
   bool again() const { return again_; }
+  Holder holder() const { return holder_; }
 
   Status Run(LockTable* table, std::unique_ptr<FileLock>* lock)
       VARVE_REQUIRES(table->mu) {
     Status status = Open(table);
-    bool is_own = false;
     LockKind kind = LockKind::kDescription;
     if (status.ok()) {
-      status = TakeLock(place_.path, descriptor_, &kind, &is_own);
-      if (is_own) {
+      status = TakeLock(place_.path, descriptor_, &kind, &holder_);
+      if (holder_ == Holder::kRecordLockOfThisProcess) {
         table->deferred[IdentityOf(info_)] = std::exchange(descriptor_, -1);
       }
     }
@@ -218,11 +226,11 @@ class Attempt {
   int descriptor_ = -1;
   struct stat info_ = {};
   bool again_ = false;
+  Holder holder_ = Holder::kOther;
 };
 
-}  // namespace
-
-Status LockPosixFile(const FilePlace& place, std::unique_ptr<FileLock>* lock) {
+Status TryToLock(const FilePlace& place, std::unique_ptr<FileLock>* lock,
+                 Holder* holder) {
   constexpr int kMaxAttempts = 100;
   LockTable* const table = Table();
   MutexLock guard(&table->mu);
@@ -233,6 +241,24 @@ Status LockPosixFile(const FilePlace& place, std::unique_ptr<FileLock>* lock) {
     Attempt attempt(place, i < kMaxAttempts / 2);
     status = attempt.Run(table, lock);
     again = attempt.again();
+    *holder = attempt.holder();
+  }
+  return status;
+}
+
+}  // namespace
+
+Status LockPosixFile(const FilePlace& place, Env* clock,
+                     std::unique_ptr<FileLock>* lock) {
+  constexpr uint64_t kPollUs = 2000;
+  constexpr uint64_t kMaxWaitUs = 1000000;
+  Holder holder;
+  Status status = TryToLock(place, lock, &holder);
+  for (uint64_t waited_us = 0;
+       holder == Holder::kEndedProcess && waited_us < kMaxWaitUs;
+       waited_us += kPollUs) {
+    clock->SleepForMicroseconds(kPollUs);
+    status = TryToLock(place, lock, &holder);
   }
   return status;
 }

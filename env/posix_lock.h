@@ -11,6 +11,10 @@
 // held until the holder unlocks it, or until the last of these processes has
 // ended.
 //
+// A child that is about to execute another program has the lock for some
+// milliseconds more, or longer on a busy machine. So if the process that took
+// the lock was killed while it started programs, its lock is waited for.
+//
 // If the kernel has no such locks (EINVAL), a record lock is used. It belongs
 // to the process, and is lost as soon as the process closes any descriptor of
 // the file. So a table of the files locked in this way, by device and inode, is
@@ -18,11 +22,11 @@
 //
 // The kernel does not report the holder of an open file description lock. So
 // the holder writes its pid into the file and empties the file when it unlocks.
-// That text is only for messages. It is written under the lock to a file that
-// has no other name. A LOCK file with several names comes from a copy of the
-// directory by hard links, and its lock would exclude the original. The name
-// here is then removed and a new file created.
-// Thread-safety: thread-safe.
+// That text decides about messages and waits only. It is written under the lock
+// to a file that has no other name. A LOCK file with several names comes from a
+// copy of the directory by hard links, and its lock would exclude the original.
+// The name here is then removed and a new file created. Thread-safety:
+// thread-safe.
 
 #include <memory>
 
@@ -33,8 +37,11 @@
 namespace varve {
 
 // See Env::LockFile and Env::UnlockFile. The place's directory must stay open
-// as long as the lock is held.
-Status LockPosixFile(const FilePlace& place, std::unique_ptr<FileLock>* lock);
+// as long as the lock is held. If the process that holds the lock by the name
+// in the file has ended, sleeps by `clock` for up to a second before it returns
+// Busy. A process of another pid namespace counts as ended.
+Status LockPosixFile(const FilePlace& place, Env* clock,
+                     std::unique_ptr<FileLock>* lock);
 Status UnlockPosixFile(std::unique_ptr<FileLock> lock);
 
 }  // namespace varve

@@ -136,6 +136,11 @@ uint64_t RunningPidOfName(std::string_view name) {
   return process.runs ? process.pid : 0;
 }
 
+bool IsNameOfEndedProcess(std::string_view name) {
+  const NamedProcess process = FindProcess(name);
+  return process.pid != 0 && !process.runs;
+}
+
 bool HasProcessEnded(int pid) {
   if (kill(pid, 0) != 0 && errno == ESRCH) return true;
   return HasEnded(StateOf(static_cast<uint64_t>(pid)));

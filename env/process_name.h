@@ -34,6 +34,10 @@ std::string DescribePid(uint64_t pid);
 // it does not run here any more, and for any other text.
 uint64_t RunningPidOfName(std::string_view name);
 
+// Returns true for a name from NameThisProcess whose process does not run here
+// any more. The process may run in another pid namespace.
+bool IsNameOfEndedProcess(std::string_view name);
+
 // Returns true if no process of that pid runs. It has ended, though its parent
 // may not have waited for it. A later process of the same pid is mistaken for
 // it.

@@ -308,7 +308,8 @@ class VARVE_EXPORT Env {
 
   // Takes an exclusive lock on a file, which is created if it does not exist.
   // No other process, and no other caller in this process, can hold it at the
-  // same time. Does not wait: returns Busy, with the holder's pid if known.
+  // same time. Returns Busy, with the holder's pid if known. Waits only, for up
+  // to a second, if that process has ended and left the lock to its children.
   virtual Status LockFile(const std::string& path,
                           std::unique_ptr<FileLock>* lock) = 0;
   // Releases and destroys the lock.

@@ -11,6 +11,7 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -18,7 +19,9 @@
 
 #include <cerrno>
 #include <cstddef>
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "env/lock_holder.h"
 #include "env/process_name.h"
@@ -47,6 +50,24 @@ std::string Contents(const std::string& path) {
   EXPECT_TRUE(ReadFileToString(Env::Default(), path, &text).ok());
   return text;
 }
+
+// Sleeps by a function.
+class SleepEnv final : public EnvWrapper {
+ public:
+  explicit SleepEnv(std::function<void(int number)> sleep)
+      : EnvWrapper(Env::Default()), sleep_(std::move(sleep)) {}
+  void SleepForMicroseconds(uint64_t duration_us) override {
+    slept_us_ += duration_us;
+    if (sleep_ != nullptr) sleep_(++sleeps_);
+  }
+  int sleeps() const { return sleeps_; }
+  uint64_t slept_us() const { return slept_us_; }
+
+ private:
+  const std::function<void(int)> sleep_;
+  int sleeps_ = 0;
+  uint64_t slept_us_ = 0;
+};
 
 class PosixLockTest : public ::testing::Test {
  protected:
@@ -193,43 +214,99 @@ TEST_F(PosixLockTest, CopyLinkedWhileHeldIsNotEmptied) {
   EXPECT_TRUE(Unlock(std::move(other)).ok());
 }
 
-TEST_F(PosixLockTest, ForkedChildKeepsItWhenItsParentEnds) {
-  int done[2];
-  ASSERT_EQ(pipe(done), 0);
-  pid_t daemon = -1;
-  {
+// The lock of a process that has ended, held by a child of it.
+class OrphanedLock {
+ public:
+  explicit OrphanedLock(const std::string& path) {
+    EXPECT_EQ(pipe(done_), 0);
     ForkedHolder parent([&] {
       std::unique_ptr<FileLock> lock;
-      if (!Lock(&lock).ok()) return false;
+      if (!Env::Default()->LockFile(path, &lock).ok()) return false;
       const pid_t child = fork();
       if (child == 0) {
         char byte;
-        close(done[1]);
-        _exit(read(done[0], &byte, 1) == 0 ? 0 : 1);
+        close(done_[1]);
+        _exit(read(done_[0], &byte, 1) == 0 ? 0 : 1);
       }
       return child > 0;
     });
-    ASSERT_TRUE(parent.ok());
-    daemon = parent.pid();
+    EXPECT_TRUE(parent.ok());
+    owner_ = parent.pid();
   }
+  OrphanedLock(const OrphanedLock&) = delete;
+  OrphanedLock& operator=(const OrphanedLock&) = delete;
+  ~OrphanedLock() { LetGo(); }
+
+  pid_t owner() const { return owner_; }
+  // The child ends some time from now.
+  void LetGo() {
+    for (int& end : done_) {
+      if (end >= 0) close(std::exchange(end, -1));
+    }
+  }
+
+ private:
+  int done_[2] = {-1, -1};
+  pid_t owner_ = -1;
+};
+
+TEST_F(PosixLockTest, ForkedChildKeepsItWhenItsParentEnds) {
+  const OrphanedLock orphaned(path_);
+  SleepEnv clock(nullptr);
   std::unique_ptr<FileLock> lock;
-  const Status status = Lock(&lock);
+  const Status status = LockPosixFile(path_, &clock, &lock);
   EXPECT_TRUE(status.IsBusy()) << status.ToString();
   // Its pid may be another's by now.
-  EXPECT_NE(
-      status.ToString().find(std::to_string(daemon) + ", which has ended"),
-      std::string::npos)
+  EXPECT_NE(status.ToString().find(std::to_string(orphaned.owner()) +
+                                   ", which has ended"),
+            std::string::npos)
       << status.ToString();
+  EXPECT_EQ(clock.slept_us(), 1000000);
   EXPECT_EQ(TakeRecordLock(path_), -1);
-  close(done[0]);
-  close(done[1]);
-  // The child ends some time from now.
-  Status last = Lock(&lock);
-  for (int i = 0; i < 5000 && last.IsBusy(); ++i) {
-    env_->SleepForMicroseconds(2000);
-    last = Lock(&lock);
+}
+
+TEST_F(PosixLockTest, IsWaitedForIfItsOwnerHasEnded) {
+  OrphanedLock orphaned(path_);
+  SleepEnv clock([&](int number) {
+    // Another lock can be taken and given back during the wait.
+    std::unique_ptr<FileLock> other;
+    EXPECT_TRUE(env_->LockFile(dir_.Sub("other"), &other).ok());
+    EXPECT_TRUE(env_->UnlockFile(std::move(other)).ok());
+    if (number == 3) {
+      orphaned.LetGo();
+      int record;
+      while ((record = TakeRecordLock(path_)) < 0) sched_yield();
+      close(record);
+    }
+  });
+  std::unique_ptr<FileLock> lock;
+  const Status status = LockPosixFile(path_, &clock, &lock);
+  ASSERT_TRUE(status.ok()) << status.ToString();
+  EXPECT_EQ(clock.sleeps(), 3);
+  EXPECT_EQ(Contents(path_), NameThisProcess());
+  EXPECT_TRUE(Unlock(std::move(lock)).ok());
+}
+
+TEST_F(PosixLockTest, IsNotWaitedForIfItsOwnerRunsOrIsUnknown) {
+  SleepEnv clock([](int) { FAIL(); });
+  std::unique_ptr<FileLock> lock;
+  std::unique_ptr<FileLock> second;
+  for (const bool ours : {true, false}) {
+    // The name of a process that has ended is left in the file.
+    ASSERT_TRUE(WriteStringToFile(env_, "1 1\n", path_, false).ok());
+    const ForkedHolder holder([&] {
+      const bool got = ours ? Lock(&lock).ok() : TakeRecordLock(path_) >= 0;
+      static_cast<void>(lock.release());  // As long as the process runs.
+      return got;
+    });
+    ASSERT_TRUE(holder.ok());
+    EXPECT_TRUE(LockPosixFile(path_, &clock, &second).IsBusy());
   }
-  ASSERT_TRUE(last.ok()) << last.ToString();
+  ASSERT_TRUE(Lock(&lock).ok());
+  EXPECT_TRUE(LockPosixFile(path_, &clock, &second).IsBusy());
+  // A program that has not written its name.
+  ASSERT_EQ(truncate(path_.c_str(), 0), 0);
+  EXPECT_TRUE(LockPosixFile(path_, &clock, &second).IsBusy());
   EXPECT_TRUE(Unlock(std::move(lock)).ok());
 }
 
