@@ -428,7 +428,10 @@ Status MemoryEnv::GetFileSize(const std::string& path, uint64_t* size) {
   Place place;
   Status status = Find(path, &place);
   if (!status.ok()) return status;
-  *size = place.node->IsDirectory() ? 0 : place.node->contents->Size();
+  if (place.node->IsDirectory()) {
+    return Status::NotSupported(path, "is no regular file");
+  }
+  *size = place.node->contents->Size();
   return Status::OK();
 }
 

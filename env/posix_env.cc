@@ -295,6 +295,12 @@ Status PosixEnv::GetFileSize(const std::string& path, uint64_t* size) {
   const FilePlace place = Locate(path);
   Status status =
       Outcome(fstatat(place.directory, place.name, &info, 0), "stat", path);
+  const bool leads_nowhere =
+      !status.ok() &&
+      fstatat(place.directory, place.name, &info, AT_SYMLINK_NOFOLLOW) == 0;
+  if ((status.ok() || leads_nowhere) && !S_ISREG(info.st_mode)) {
+    return Status::NotSupported("stat " + path, "is no regular file");
+  }
   if (status.ok()) *size = static_cast<uint64_t>(info.st_size);
   return status;
 }

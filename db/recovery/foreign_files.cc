@@ -160,6 +160,13 @@ Contents ClassifyInfoLog(Env* env, const std::string& path) {
   return Contents::kOwn;
 }
 
+// A directory, a pipe, a socket, a device, or a link that leads nowhere. The
+// engine creates none of these.
+bool IsNoFile(Env* env, const std::string& path) {
+  uint64_t size;
+  return env->GetFileSize(path, &size).IsNotSupported();
+}
+
 }  // namespace
 
 bool IsForeignFile(Env* env, const std::string& path, FileType type,
@@ -168,6 +175,14 @@ bool IsForeignFile(Env* env, const std::string& path, FileType type,
       number > kMaxFileNumber || (number >= next_file_number &&
                                   number - next_file_number >= kFarFileNumbers);
   Contents contents = Contents::kOwn;
+  switch (type) {
+    case FileType::kCurrent:
+    case FileType::kLock:
+    case FileType::kIdentity:
+      return false;  // A database needs them.
+    default:
+      if (IsNoFile(env, path)) return true;
+  }
   switch (type) {
     case FileType::kWal:
     case FileType::kManifest:

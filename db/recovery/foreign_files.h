@@ -3,8 +3,9 @@
 
 // Foreign files: files of other programs in a database's directory whose names
 // look like the database's own. Examples are an application's 1732500000.log,
-// and notes in 000099.log. A foreign file is not read as a part of the database
-// and never removed.
+// and notes in 000099.log. A directory, a pipe, a socket, a device and a link
+// that leads nowhere are foreign whatever they are called. A foreign file is
+// not read as a part of the database and never removed.
 //
 // Why no file of the database is lost:
 // - A log is foreign only if no whole record begins anywhere in it, so that
@@ -34,9 +35,9 @@ namespace varve {
 constexpr uint64_t kFarFileNumbers = uint64_t{1} << 20;
 
 // Returns true if the file is foreign. `type` and `number` come from its name.
-// Only types that are identified by contents can be foreign. `next_file_number`
-// is the MANIFEST's, or a bound of it. Returns false if the file cannot be
-// read.
+// Regular files can be foreign only if their type is identified by contents.
+// CURRENT, LOCK and IDENTITY never are. `next_file_number` is the MANIFEST's,
+// or a bound of it. Returns false if the file cannot be read.
 bool IsForeignFile(Env* env, const std::string& path, FileType type,
                    uint64_t number, uint64_t next_file_number);
 

@@ -190,10 +190,6 @@ Status Recovery::ListDirectory(RecoveredState* state) {
       case FileType::kWal:
         state->wal_numbers.push_back(number);
         break;
-      case FileType::kOptions:
-        options_number_ = std::max(options_number_, number);
-        state->has_options_files = true;
-        break;
       case FileType::kInfoLog:
         if (name != "LOG") state->old_info_logs.push_back(name);
         continue;  // The number of an old one is a time.
@@ -237,12 +233,13 @@ void Recovery::PassForeignFiles(RecoveredState* state) {
         IsForeignFile(options_.env, db_path_ + "/" + entry.name, entry.type,
                       entry.number, manifest.next_file_number)) {
       Log(LogLevel::kWarn, logger_,
-          "%s is not the database's, by its contents: left alone",
+          "%s is not the database's, by its kind or contents: left alone",
           entry.name.c_str());
       state->foreign_files.insert(entry.name);
       if (entry.type == FileType::kWal) {
         std::erase(state->wal_numbers, entry.number);
-      } else {
+      } else if (entry.type == FileType::kTable ||
+                 entry.type == FileType::kLevelDbTable) {
         std::erase(table_numbers_, entry.number);
       }
       // New files do not get its number either. A far number needs no such
@@ -252,6 +249,9 @@ void Recovery::PassForeignFiles(RecoveredState* state) {
       ++manifest_count_;
     } else if (entry.type == FileType::kTemp) {
       state->temporary_files.push_back(entry.name);
+    } else if (entry.type == FileType::kOptions) {
+      options_number_ = std::max(options_number_, entry.number);
+      state->has_options_files = true;
     }
     state->largest_file_number =
         std::max(state->largest_file_number, entry.number);
@@ -323,11 +323,21 @@ void Recovery::NoteInconsistency(const std::string& what) {
 Status Recovery::HoldLogs(const RecoveredState& state) {
   for (const uint64_t number : state.wal_numbers) {
     if (!state.manifest.ReplaysLog(number)) continue;
+    std::unique_ptr<SequentialFile> log;
+    if (held_logs_.size() < kMaxHeldLogs) {
+      const std::string path = WalFileName(db_path_, number);
+      Status status =
+          options_.env->NewSequentialFile(path, FileOptions(), &log);
+      uint64_t size = 0;
+      // Whether such a name matters is decided later.
+      if (!status.ok() &&
+          options_.env->GetFileSize(path, &size).IsNotSupported()) {
+        continue;
+      }
+      if (!status.ok()) return status;
+      held_logs_[number] = std::move(log);
+    }
     unlocked_->logs.push_back(number);
-    if (held_logs_.size() == kMaxHeldLogs) continue;
-    Status status = options_.env->NewSequentialFile(
-        WalFileName(db_path_, number), FileOptions(), &held_logs_[number]);
-    if (!status.ok()) return status;
   }
   return Status::OK();
 }

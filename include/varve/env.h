@@ -294,7 +294,8 @@ class VARVE_EXPORT Env {
   // Returns OK if the directory exists, but not for a link to one.
   virtual Status CreateDirIfMissing(const std::string& path) = 0;
   virtual Status RemoveDir(const std::string& path) = 0;
-  // In bytes.
+  // In bytes. Returns NotSupported for what is neither a regular file nor a
+  // link to one, and NotFound for a link that leads nowhere.
   virtual Status GetFileSize(const std::string& path, uint64_t* size) = 0;
   // Replaces `target` atomically if it exists.
   virtual Status RenameFile(const std::string& source,

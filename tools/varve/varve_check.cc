@@ -140,7 +140,7 @@ class Checker {
                            next)) {
           return false;
         }
-        Note(name, "no file of the database's, by its contents");
+        Note(name, "no file of the database's, by its kind or contents");
         return true;
       });
     }

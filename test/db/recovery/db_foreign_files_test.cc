@@ -5,8 +5,11 @@
 // never treated as foreign. Method: the test puts such files there, with valid
 // and other names, and calls every operation; it damages logs in each byte.
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <filesystem>
+#include <iterator>
 
 #include "db/recovery/foreign_files.h"
 #include "test/testing/db_helpers.h"
@@ -125,6 +128,168 @@ TEST_F(DbForeignFilesTest, StayThroughALife) {
     ExpectThere();
     std::filesystem::remove_all(path_ + "/lost");
     EXPECT_EQ(ReadDirectory(path_).size(), ForeignFiles().size());
+  }
+}
+
+// Directories, pipes, sockets, devices where root runs the test, and links that
+// lead to no file, by names of the engine's.
+class DbForeignKindsTest : public DbForeignFilesTest {
+ protected:
+  static constexpr const char* kNames[] = {
+      "000095.log",     "000001.log",       "1732500000.log",
+      "000094.sst",     "000093.ldb",       "000092.blob",
+      "000091.dbtmp",   "000090.log.dbtmp", "MANIFEST-000777",
+      "OPTIONS-000078", "LOG.old.123",      "LOG.old.1732500000000000"};
+  static constexpr int kKinds = 7;
+
+  static void Make(int kind, const std::string& path) {
+    switch (kind) {
+      case 0:
+        ASSERT_TRUE(std::filesystem::create_directory(path));
+        WriteWholeFile(path + "/notes", "notes\n");
+        break;
+      case 1:
+        ASSERT_EQ(mkfifo(path.c_str(), 0644), 0);
+        break;
+      case 2:
+        ASSERT_EQ(mknod(path.c_str(), S_IFSOCK | 0644, 0), 0);
+        break;
+      case 3:
+        std::filesystem::create_symlink("nowhere/at/all", path);
+        break;
+      case 4:
+        std::filesystem::create_symlink(path, path);  // To itself.
+        break;
+      case 5:
+        std::filesystem::create_symlink("/", path);
+        break;
+      default:
+        std::filesystem::create_symlink("/dev/zero", path);
+        break;
+    }
+  }
+  void MakeAll(int kind) {
+    for (const char* const name : kNames) Make(kind, path_ + "/" + name);
+  }
+  void ExpectAll(int kind) {
+    for (const char* const name : kNames) {
+      struct stat info;
+      ASSERT_EQ(lstat((path_ + "/" + name).c_str(), &info), 0)
+          << name << " of kind " << kind;
+      EXPECT_FALSE(S_ISREG(info.st_mode));
+    }
+    if (kind == 0) {
+      EXPECT_EQ(ReadWholeFile(path_ + "/000095.log/notes"), "notes\n");
+    }
+  }
+};
+
+TEST_F(DbForeignKindsTest, StayThroughALife) {
+  for (int kind = 0; kind < kKinds; ++kind) {
+    SCOPED_TRACE("kind " + std::to_string(kind));
+    OpenAnew();
+    Put("a", "1");
+    Flush();
+    Put("b", "2");
+    Close();
+    MakeAll(kind);
+    EntryList entries = {{"a", "1"}, {"b", "2"}};
+    ASSERT_TRUE(Ok(DB::OpenForReadOnly(options_, path_, &db_)));
+    EXPECT_TRUE(HasEntries(db_.get(), entries));
+    db_.reset();
+    for (const auto mode : {WalRecoveryMode::kPointInTime,
+                            WalRecoveryMode::kAbsoluteConsistency}) {
+      options_.wal_recovery_mode = mode;
+      ASSERT_TRUE(Ok(TryOpen()));
+      EXPECT_TRUE(HasEntries(db_.get(), entries));
+      const std::string log = ReadWholeFile(path_ + "/LOG");
+      for (const char* const name : {"000095.log", "000092.blob"}) {
+        EXPECT_TRUE(
+            Contains(log, std::string(name) + " is not the database's"));
+      }
+      // New files get numbers past theirs.
+      for (int i = 0; i < 3; ++i) {
+        Put("c", std::to_string(i));
+        Flush();
+      }
+      CompactAll();
+      entries = {{"a", "1"}, {"b", "2"}, {"c", "2"}};
+      Close();
+    }
+    ExpectAll(kind);
+    ASSERT_TRUE(Ok(RepairDB(path_, options_)));
+    ExpectAll(kind);
+    ASSERT_TRUE(Ok(TryOpen()));
+    EXPECT_TRUE(HasEntries(db_.get(), entries));
+    Close();
+    ASSERT_TRUE(Ok(DestroyDB(path_, options_)));
+    ExpectAll(kind);
+    std::filesystem::remove_all(path_ + "/lost");
+    const std::filesystem::directory_iterator left(path_);
+    EXPECT_EQ(std::distance(begin(left), end(left)),
+              static_cast<std::ptrdiff_t>(std::size(kNames)));
+    for (const char* const name : kNames) {
+      std::filesystem::remove_all(path_ + "/" + name);
+    }
+  }
+}
+
+TEST_F(DbForeignKindsTest, DoNotHideThatCurrentIsMissing) {
+  for (int kind = 0; kind < kKinds; ++kind) {
+    OpenAnew();
+    Put("a", "1");
+    Close();
+    MakeAll(kind);
+    std::filesystem::remove(path_ + "/CURRENT");
+    EXPECT_TRUE(TryOpen().IsCorruption());
+    ASSERT_TRUE(Ok(RepairDB(path_, options_)));
+    Open();
+    EXPECT_EQ(Get("a"), "1");
+    ExpectAll(kind);
+    Close();
+  }
+}
+
+TEST_F(DbForeignKindsTest, ADatabaseIsMadeAmongThem) {
+  for (int kind = 0; kind < kKinds; ++kind) {
+    std::filesystem::remove_all(path_);
+    std::filesystem::create_directory(path_);
+    MakeAll(kind);
+    Open();
+    Put("a", "1");
+    Reopen();
+    EXPECT_EQ(Get("a"), "1");
+    ExpectAll(kind);
+    Close();
+  }
+}
+
+// In place of a file that the database needs.
+TEST_F(DbForeignKindsTest, AreErrorsByNamesThatTheManifestKnows) {
+  for (const char* const ending : {".sst", ".log", "MANIFEST", "CURRENT"}) {
+    for (int kind = 0; kind < kKinds; ++kind) {
+      SCOPED_TRACE(std::string(ending) + " of kind " + std::to_string(kind));
+      OpenAnew();
+      Put("a", "1");
+      Flush();
+      Put("b", "2");
+      Close();
+      const std::string file = ending[0] == '.'
+                                   ? FilesEndingIn(path_, ending).back()
+                                   : FilesStartingWith(path_, ending).back();
+      std::filesystem::remove(file);
+      Make(kind, file);
+      const auto expect_error = [](const Status& status) {
+        EXPECT_TRUE(status.IsIOError() || status.IsCorruption())
+            << status.ToString();
+      };
+      options_.paranoid_checks = true;
+      expect_error(DB::OpenForReadOnly(options_, path_, &db_));
+      expect_error(TryOpen());
+      options_.paranoid_checks = false;
+      struct stat info;
+      EXPECT_EQ(lstat(file.c_str(), &info), 0);
+    }
   }
 }
 
