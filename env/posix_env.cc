@@ -317,8 +317,9 @@ Status PosixEnv::LinkFile(const std::string& source,
   const int error = errno;
   status = Status::FromErrno("link " + source + " to " + target, error);
   // Another file system, or one without links, or the maximum number of links.
+  // Or a sandbox or a protection of links (fs.protected_hardlinks) forbids it.
   if (error == EXDEV || error == EPERM || error == EOPNOTSUPP ||
-      error == EMLINK) {
+      error == EMLINK || error == ENOSYS || error == EACCES) {
     return Status::NotSupported(status.message());
   }
   return status;

@@ -9,9 +9,11 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <cerrno>
 #include <csignal>
 #include <memory>
 #include <string>
@@ -20,6 +22,8 @@
 
 #include "env/direct_io.h"
 #include "env/posix_file.h"
+#include "test/testing/env/refuse_system_calls.h"
+#include "test/testing/forked.h"
 #include "test/testing/temp_dir.h"
 #include "util/base/random.h"
 #include "varve/env.h"
@@ -373,6 +377,44 @@ TEST_F(PosixEnvTest, LockDoesNotFollowALink) {
   std::unique_ptr<FileLock> lock;
   EXPECT_TRUE(env_->LockFile(Path("LOCK"), &lock).IsIOError());
   EXPECT_EQ(lock, nullptr);
+}
+
+TEST_F(PosixEnvTest, LinksThatCannotBeAreNotSupported) {
+  ASSERT_TRUE(WriteStringToFile(env_, "x", Path("a"), false).ok());
+  for (const int error : {EPERM, ENOSYS, EACCES, EOPNOTSUPP, EXDEV, EMLINK}) {
+    EXPECT_EQ(test::RunForked([this, error] {
+                if (!test::RefuseSystemCalls({SYS_linkat}, error)) return 2;
+                const Status status = env_->LinkFile(Path("a"), Path("b"));
+                return status.IsNotSupported() ? 0 : 1;
+              }),
+              0)
+        << error;
+  }
+  EXPECT_EQ(test::RunForked([this] {
+              if (!test::RefuseSystemCalls({SYS_linkat}, EIO)) return 2;
+              return env_->LinkFile(Path("a"), Path("b")).IsIOError() ? 0 : 1;
+            }),
+            0);
+}
+
+TEST_F(PosixEnvTest, OnlyRegularFilesHaveASize) {
+  uint64_t size = 1;
+  ASSERT_TRUE(WriteStringToFile(env_, "abc", Path("a"), false).ok());
+  ASSERT_EQ(symlink("a", Path("link").c_str()), 0);
+  ASSERT_TRUE(env_->GetFileSize(Path("link"), &size).ok());
+  EXPECT_EQ(size, 3u);
+  ASSERT_TRUE(env_->CreateDirIfMissing(Path("directory")).ok());
+  ASSERT_EQ(mkfifo(Path("pipe").c_str(), 0644), 0);
+  ASSERT_EQ(symlink("nowhere", Path("dangling").c_str()), 0);
+  ASSERT_EQ(symlink("loop", Path("loop").c_str()), 0);
+  ASSERT_EQ(symlink("/", Path("root").c_str()), 0);
+  for (const char* name : {"directory", "pipe", "dangling", "loop", "root"}) {
+    const Status status = env_->GetFileSize(Path(name), &size);
+    EXPECT_TRUE(status.IsNotSupported()) << name << status.ToString();
+  }
+  EXPECT_TRUE(env_->GetFileSize(Path("missing"), &size).IsNotFound());
+  EXPECT_TRUE(env_->GetFileSize(Path("a/b"), &size).IsIOError());
+  EXPECT_EQ(size, 3u);
 }
 
 TEST_F(PosixEnvTest, LinesOfManyThreadsStayWhole) {

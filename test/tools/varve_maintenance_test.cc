@@ -3,6 +3,7 @@
 // Method: run them on fixtures, whole and damaged, and on databases made here.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <unistd.h>
 
 #include <atomic>
 #include <cinttypes>
@@ -11,6 +12,7 @@
 #include <thread>
 
 #include "test/testing/fixtures.h"
+#include "test/testing/forked.h"
 #include "test/testing/varve_command.h"
 
 namespace varve {
@@ -157,6 +159,47 @@ TEST_F(VarveMaintenanceTest, MakesCheckpointsBesideAWriter) {
   EXPECT_TRUE(db->Close().ok());
   const uint64_t keys = written.load() + (written.load() >= 100 ? 1 : 0);
   EXPECT_EQ(RunHere({"count"}).out, std::to_string(keys) + "\n");
+}
+
+// A reader without the right to write, or read-only media.
+TEST_F(VarveMaintenanceTest, MakesCheckpointsWithoutTheRightToWrite) {
+  std::string expected;
+  {
+    std::unique_ptr<DB> db;
+    Options options;
+    options.create_if_missing = true;
+    ASSERT_TRUE(DB::Open(options, Db(), &db).ok());
+    ASSERT_TRUE(db->Put({}, "flushed", "1").ok());
+    ASSERT_TRUE(db->Flush({}).ok());
+    ASSERT_TRUE(db->Put({}, "logged", "2").ok());
+    ASSERT_TRUE(db->Close().ok());
+  }
+  namespace fs = std::filesystem;
+  constexpr fs::perms kNobodyWrites =
+      fs::perms::owner_write | fs::perms::group_write | fs::perms::others_write;
+  fs::permissions(directory_.path(), fs::perms::all);
+  // With LOCK, and without, as in an image of the directory.
+  for (const bool has_lock : {true, false}) {
+    if (!has_lock) fs::remove(Db() + "/LOCK");
+    for (const auto& entry : fs::directory_iterator(Db())) {
+      fs::permissions(entry, kNobodyWrites, fs::perm_options::remove);
+    }
+    fs::permissions(Db(), kNobodyWrites, fs::perm_options::remove);
+    const auto before = test::ReadDirectory(Db());
+    const std::string copy = directory_.Sub(has_lock ? "copy" : "copy2");
+    EXPECT_EQ(test::RunForked([&] {
+                if (geteuid() == 0 && setresuid(65534, 65534, 65534) != 0) {
+                  return 2;
+                }
+                EXPECT_EQ(Succeed({"checkpoint", copy}), "OK\n");
+                EXPECT_EQ(RunCommand({"--db", copy, "scan"}).out,
+                          "flushed : 1\nlogged : 2\n");
+                return HasFailure() ? 1 : 0;
+              }),
+              0);
+    EXPECT_EQ(test::ReadDirectory(Db()), before);
+    fs::permissions(Db(), fs::perms::owner_write, fs::perm_options::add);
+  }
 }
 
 TEST_F(VarveMaintenanceTest, RefusesCheckpointsBesideOtherEngines) {

@@ -1,6 +1,10 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "tools/varve/varve_checkpoint.h"
 
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cerrno>
 #include <map>
 
 #include "db/recovery/checkpoint_builder.h"
@@ -71,7 +75,8 @@ Status CutBeside(const std::string& path, CheckpointCut* cut) {
   if (!state.logs_are_files) {
     return Status::NotSupported(
         path,
-        "is in use by another engine, or Varve has not written to it yet");
+        "is in use by another engine or on read-only media, and Varve has not "
+        "written to it yet");
   }
   *cut = CheckpointCut();
   cut->manifest_number = state.manifest_number;
@@ -103,8 +108,19 @@ Status CutBeside(const std::string& path, CheckpointCut* cut) {
   return status;
 }
 
-// Makes the checkpoint while another process has the database open. Begins
-// again if that process removes a table or log before it is in the copy.
+// Returns false on read-only media and without the right to write. Nothing can
+// be locked there.
+bool MayWrite(const std::string& path) {
+  const auto may_write = [](const std::string& name) {
+    return faccessat(AT_FDCWD, name.c_str(), W_OK, AT_EACCESS) == 0 ||
+           errno == ENOENT;
+  };
+  return may_write(path) && may_write(LockFileName(path));
+}
+
+// Makes the checkpoint without a lock, perhaps while another process has the
+// database open. Begins again if that process removes a table or log before it
+// is in the copy.
 Status CheckpointBeside(const std::string& path, CheckpointBuilder* builder) {
   return ReadUnlocked(path, [&] {
     CheckpointCut cut;
@@ -132,7 +148,9 @@ Status RunCheckpoint(Session* session) {
   Options options = OptionsOf(session->line);
   options.env = &env;
   Database db;
-  status = db.Open(session->line, options, false);
+  // As if another process had it open.
+  status = MayWrite(path) ? db.Open(session->line, options, false)
+                          : Status::Busy(path, "is not writable");
   std::unique_ptr<Checkpoint> checkpoint;
   if (status.ok()) {
     status = Checkpoint::Create(db.get(), &checkpoint);

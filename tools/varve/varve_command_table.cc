@@ -321,7 +321,8 @@ costs little; they do not depend on each other.
 
 Beside a process that has the database open, the copy has all writes that
 this process had passed to the system, up to some point. If it changes the
-database faster than it can be copied, try again.
+database faster than it can be copied, try again. On read-only media, or
+without the right to write there, nothing is written beside the copy.
 )";
 
 constexpr char kIngestFromHelp[] =
