@@ -20,6 +20,7 @@
 #include "env/uncached_open.h"
 #include "util/base/process_wide.h"
 #include "util/threads/thread_pool.h"
+#include "util/threads/thread_starter.h"
 #include "varve/env.h"
 
 namespace varve {
@@ -111,6 +112,7 @@ class PosixEnv final : public DirectoryEnv {
     return PoolOf(priority).Schedule(std::move(work));
   }
   void RaiseBackgroundThreads(int count, Priority priority) override {
+    ThreadStarter::Get().InheritFromThisThread();
     PoolOf(priority).SetThreads(count);
   }
   Status NewLogger(const std::string& path,

@@ -117,8 +117,10 @@ void RunParts(Env* env, size_t count, std::function<void(size_t)> work) {
   queue->work = std::move(work);
   queue->count = count;
   for (size_t i = 1; i < count; ++i) {
-    // If no thread can be added, the existing ones do the work.
-    env->Schedule([queue] { queue->Work(); }, Env::Priority::kLow)
+    // If no thread can be added, the existing ones do the work. The caller
+    // waits for each part, and may run at normal priority: only manual
+    // compactions and those of level 0 have parts.
+    env->Schedule([queue] { queue->Work(); }, Env::Priority::kMedium)
         .IgnoreError();
   }
   queue->Work();

@@ -45,7 +45,7 @@ Status RunCompaction(const TableOutputContext& context,
                      CompactionResult* result);
 
 // Calls work(0) to work(count - 1) once each, and returns when all are done.
-// The calls run on this thread and on threads of the Env's low priority that
+// The calls run on this thread and on threads of the Env's medium priority that
 // are free in time.
 void RunParts(Env* env, size_t count, std::function<void(size_t)> work);
 

@@ -332,6 +332,9 @@ class VARVE_EXPORT Env {
   virtual Status Schedule(std::function<void()> work, Priority priority) = 0;
   // Raises the number of background threads of a priority to at least
   // `count`. Threads start when there is work; all DBs of an Env share them.
+  // DB::Open calls it. An Env should give its threads the scheduling of the
+  // thread that opened a database, and not that of the caller of Schedule,
+  // which may be a thread of low priority.
   virtual void RaiseBackgroundThreads(int count, Priority priority) = 0;
 
   // Creates a logger that writes to a new file, as by NewWritableFile.

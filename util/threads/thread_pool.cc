@@ -2,13 +2,13 @@
 #include "util/threads/thread_pool.h"
 
 #include <sys/resource.h>
-#include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <new>
 #include <utility>
 
-#include "util/threads/background_thread.h"
+#include "util/threads/thread_starter.h"
 
 namespace varve {
 
@@ -21,7 +21,9 @@ ThreadPool::~ThreadPool() {
     MutexLock lock(&mu_);
     DropInheritedJobs();
     stopping_ = true;  // From here on no thread is started.
-    threads.swap(threads_);
+    threads = threads_;
+    threads.insert(threads.end(), replaced_threads_.begin(),
+                   replaced_threads_.end());
     work_cv_.SignalAll();
   }
   for (const pthread_t thread : threads) pthread_join(thread, nullptr);
@@ -30,6 +32,7 @@ ThreadPool::~ThreadPool() {
 void ThreadPool::SetThreads(int count) {
   MutexLock lock(&mu_);
   DropInheritedJobs();
+  RenewThreads();
   if (count <= 0 || static_cast<size_t>(count) <= max_threads_) return;
   max_threads_ = static_cast<size_t>(count);
   // Jobs that wait for a thread because of the old limit need not wait any
@@ -42,6 +45,7 @@ void ThreadPool::SetThreads(int count) {
 Status ThreadPool::Schedule(std::function<void()> job) {
   MutexLock lock(&mu_);
   DropInheritedJobs();
+  RenewThreads();
   // Counts jobs, not sleeping threads: a thread that was signalled but has not
   // woken yet is not idle.
   const size_t wanted = queue_.size() + running_jobs_ + 1;
@@ -72,6 +76,7 @@ void ThreadPool::InForkedChild() VARVE_NO_THREAD_SAFETY_ANALYSIS {
   MakeFree(&work_cv_);
   MakeFree(&idle_cv_);
   threads_.clear();
+  replaced_threads_.clear();
   running_jobs_ = 0;
   is_inherited_ = true;
 }
@@ -83,10 +88,34 @@ void ThreadPool::DropInheritedJobs() {
   new (&queue_) std::deque<std::function<void()>>;
 }
 
+bool ThreadPool::IsOnNewThread() const {
+  return std::any_of(threads_.begin(), threads_.end(), [](pthread_t thread) {
+    return pthread_equal(thread, pthread_self()) != 0;
+  });
+}
+
+void ThreadPool::RenewThreads() {
+  const uint64_t generation = ThreadStarter::Get().Generation();
+  if (generation == generation_ || stopping_) return;
+  if (!threads_.empty()) {
+    std::vector<pthread_t> before = std::exchange(threads_, {});
+    if (StartThread() != 0) {
+      threads_ = std::move(before);  // The next call tries again.
+      return;
+    }
+    replaced_threads_.insert(replaced_threads_.end(), before.begin(),
+                             before.end());
+    work_cv_.SignalAll();
+  }
+  generation_ = generation;
+  while (threads_.size() < queue_.size() && StartThread() == 0) {
+  }
+}
+
 int ThreadPool::StartThread() {
   if (threads_.size() >= max_threads_) return EAGAIN;
   pthread_t thread;
-  const int error = StartBackgroundThread(&thread, &ThreadMain, this);
+  const int error = ThreadStarter::Get().Start(&thread, &ThreadMain, this);
   if (error == 0) threads_.push_back(thread);
   return error;
 }
@@ -105,24 +134,27 @@ void* ThreadPool::ThreadMain(void* pool) {
 
 void ThreadPool::PrepareThread(size_t thread_index) const {
   constexpr size_t kMaxNameBytes = 15;
-  constexpr int kLowerPriorityNice = 10;
+  constexpr int kAddedNice = 10;
   const std::string number = std::to_string(thread_index);
   std::string name = options_.name.substr(0, kMaxNameBytes - number.size());
   name += number;
   // Name and priority are optional: a refusal has no effect that matters.
   (void)pthread_setname_np(pthread_self(), name.c_str());
   if (options_.lower_cpu_priority) {
-    // On Linux a nice value belongs to a thread, not to the whole process.
-    (void)setpriority(PRIO_PROCESS, static_cast<id_t>(gettid()),
-                      kLowerPriorityNice);
+    // On Linux a nice value belongs to a thread, not to the whole process. A
+    // value above 19 means 19.
+    (void)setpriority(PRIO_PROCESS, 0,
+                      getpriority(PRIO_PROCESS, 0) + kAddedNice);
   }
 }
 
 void ThreadPool::Run() {
   mu_.Lock();
   while (true) {
-    while (queue_.empty() && !stopping_) work_cv_.Wait(&mu_);
-    if (queue_.empty()) break;
+    while (queue_.empty() && !stopping_ && IsOnNewThread()) {
+      work_cv_.Wait(&mu_);
+    }
+    if (queue_.empty() || !IsOnNewThread()) break;
     std::function<void()> job = std::move(queue_.front());
     queue_.pop_front();
     running_jobs_++;

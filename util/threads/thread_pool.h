@@ -3,7 +3,10 @@
 
 // A pool of threads that run jobs in the order in which they were scheduled.
 // Threads are started only when a job finds none idle, up to a limit that may
-// grow. Thread-safety: thread-safe, but for the destructor.
+// grow. They inherit nothing from the thread that schedules the job: see
+// util/threads/thread_starter.h. Once new threads would have a better priority,
+// they take the place of the old ones, which end after their job.
+// Thread-safety: thread-safe, but for the destructor.
 
 #include <pthread.h>
 
@@ -22,7 +25,8 @@ namespace varve {
 struct ThreadPoolOptions {
   // Threads are called "<name>0", "<name>1", ...; the kernel keeps 15 bytes.
   std::string name = "varve:low";
-  // Lets other threads of the machine go first (nice 10), where permitted.
+  // Lets other threads of the machine go first, by a nice value that is 10
+  // higher.
   bool lower_cpu_priority = false;
 };
 
@@ -60,6 +64,10 @@ class ThreadPool final : private ForkWatch {
   // After InForkedChild, where memory must not be allocated.
   void DropInheritedJobs() VARVE_REQUIRES(mu_);
   void Run() VARVE_EXCLUDES(mu_);
+  // Returns false on a thread that has been replaced.
+  bool IsOnNewThread() const VARVE_REQUIRES(mu_);
+  // Replaces the threads if the ThreadStarter has a better priority now.
+  void RenewThreads() VARVE_REQUIRES(mu_);
   void PrepareThread(size_t thread_index) const;
   // Returns 0, or the errno of the attempt.
   int StartThread() VARVE_REQUIRES(mu_);
@@ -69,10 +77,12 @@ class ThreadPool final : private ForkWatch {
 
   // Guarded by mu_.
   mutable Mutex mu_;
-  CondVar work_cv_;  // A job was queued, or stopping_ was set.
+  CondVar work_cv_;  // A job was queued, stopping_ or threads_ has changed.
   CondVar idle_cv_;  // The last job ended.
   std::deque<std::function<void()>> queue_ VARVE_GUARDED_BY(mu_);
   std::vector<pthread_t> threads_ VARVE_GUARDED_BY(mu_);
+  std::vector<pthread_t> replaced_threads_ VARVE_GUARDED_BY(mu_);
+  uint64_t generation_ VARVE_GUARDED_BY(mu_) = 0;  // The ThreadStarter's.
   size_t max_threads_ VARVE_GUARDED_BY(mu_) = 1;
   size_t entered_threads_ VARVE_GUARDED_BY(mu_) = 0;  // Numbers the threads.
   size_t running_jobs_ VARVE_GUARDED_BY(mu_) = 0;
