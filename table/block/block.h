@@ -227,6 +227,7 @@ class alignas(64) Block {
   std::atomic<Block*>* slot_ = nullptr;  // guarded by its shard's mutex.
   size_t allocated_bytes_ = 0;
   MemoryAccount* account_ = nullptr;  // Charged with these bytes.
+  Block* next_evicted_ = nullptr;     // Belongs to the thread that evicted it.
 
   // ---- Header; immutable, but for the mark ----
   alignas(64) uint32_t entry_count_ = 0;

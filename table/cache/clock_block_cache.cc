@@ -71,13 +71,14 @@ bool ClockBlockCache::Admit(const BlockPlace& place) {
   // A reader that hangs delays the freeing of all evicted blocks. Then no block
   // is admitted, so none is evicted.
   if (TooMuchIsRetired(GetCapacity())) [[unlikely]] {
-    FreeRetired();
+    FreeSomeRetired();
     if (TooMuchIsRetired(GetCapacity())) return false;
   }
   Shard* const shard = ShardOf(place.slot);
+  Evicted evicted;
   MutexLock lock(&shard->mutex);
   // Blocks that were pinned when the capacity shrank may be evictable by now.
-  if (shard->usage_bytes > shard->capacity_bytes) MakeSpace(shard, 0);
+  MakeSpace(shard, 0, &evicted);
   return shard->admission.Admit(place.last_miss, place.handle().size,
                                 shard->usage_bytes, shard->capacity_bytes);
 }
@@ -86,6 +87,7 @@ BlockRef ClockBlockCache::Insert(const BlockPlace& place, BlockRef ref) {
   auto* const block = const_cast<Block*>(ref.get());
   const size_t charge = block->ApproximateMemoryUsage();
   Shard* const shard = ShardOf(place.slot);
+  Evicted evicted;
   MutexLock lock(&shard->mutex);
   // relaxed: slots change under the mutex only.
   Block* const winner = place.slot->load(std::memory_order_relaxed);
@@ -95,7 +97,7 @@ BlockRef ClockBlockCache::Insert(const BlockPlace& place, BlockRef ref) {
   }
   // A block that never fits must not push out all others.
   if (charge > shard->capacity_bytes) return ref;
-  MakeSpace(shard, charge);
+  MakeSpace(shard, charge, &evicted);
   if (strict_ && shard->usage_bytes + charge > shard->capacity_bytes) {
     return ref;
   }
@@ -119,32 +121,81 @@ void ClockBlockCache::RemoveFromRing(Shard* shard, Block* block) {
   shard->usage_bytes -= block->ApproximateMemoryUsage();
 }
 
-void ClockBlockCache::Evict(Shard* shard, Block* block) {
-  const size_t bytes = block->ApproximateMemoryUsage();
-  VARVE_PROBE(cache_evict, bytes, shard->usage_bytes);
+void ClockBlockCache::Evict(Shard* shard, Block* block, Evicted* evicted) {
+  VARVE_PROBE(cache_evict, block->ApproximateMemoryUsage(), shard->usage_bytes);
   // T3. release pairs with the acquire of EraseTable: after this store the
   // thread does not access the slot.
   block->slot_->store(nullptr, std::memory_order_release);
   RemoveFromRing(shard, block);
-  // relaxed: see TooMuchIsRetired.
-  retired_bytes.fetch_add(bytes, std::memory_order_relaxed);
-  Retire(block, &FreeBlock);
+  evicted->Add(block);
 }
 
-void ClockBlockCache::MakeSpace(Shard* shard, size_t more_bytes) {
+void ClockBlockCache::Evicted::Add(Block* block) {
+  block->next_evicted_ = first_;
+  first_ = block;
+}
+
+ClockBlockCache::Evicted::~Evicted() {
+  while (first_ != nullptr) {
+    Block* const block = first_;
+    first_ = block->next_evicted_;
+    // relaxed: see TooMuchIsRetired.
+    retired_bytes.fetch_add(block->ApproximateMemoryUsage(),
+                            std::memory_order_relaxed);
+    Retire(block, &FreeBlock);
+  }
+}
+
+Block* ClockBlockCache::Look(Shard* shard) {
+  ++shard->looks;
+  if (shard->hand >= shard->ring.size()) shard->hand = 0;
+  // If the block is evicted, the newest one, the ring's last, takes its place,
+  // which the hand has passed. The hand reaches it after a whole turn.
+  return shard->ring[shard->hand++];
+}
+
+void ClockBlockCache::MakeSpace(Shard* shard, size_t more_bytes,
+                                Evicted* evicted) {
+  size_t pinned_count = 0;
+  size_t spared_count = 0;
+  size_t evicted_count = 0;
+  size_t evicted_bytes = 0;
+  while (shard->usage_bytes + more_bytes > shard->capacity_bytes &&
+         !shard->ring.empty()) {
+    if (evicted_count >= kMaxEvicted && evicted_bytes >= more_bytes) return;
+    Block* const block = Look(shard);
+    if (block->IsPinned()) {
+      if (++pinned_count >= kMaxPinned) return;
+    } else if (spared_count < kMaxSpared && block->TakeReferenced()) {
+      ++spared_count;
+    } else {
+      ++evicted_count;
+      evicted_bytes += block->ApproximateMemoryUsage();
+      Evict(shard, block, evicted);
+    }
+  }
+}
+
+void ClockBlockCache::Shrink(Shard* shard) {
   // Blocks lose their mark in the first turn and are evicted in the second.
   // After two turns without an eviction, all are pinned.
-  size_t looks = 0;
-  while (shard->usage_bytes + more_bytes > shard->capacity_bytes &&
-         looks++ < 2 * shard->ring.size()) {
-    if (shard->hand >= shard->ring.size()) shard->hand = 0;
-    Block* const block = shard->ring[shard->hand];
-    // The newest block, the ring's last, takes the place of an evicted one,
-    // which the hand has passed. The hand reaches it after a whole turn.
-    ++shard->hand;
-    if (block->IsPinned() || block->TakeReferenced()) continue;
-    Evict(shard, block);
-    looks = 0;
+  size_t passed_count = 0;
+  while (true) {
+    Evicted evicted;
+    MutexLock lock(&shard->mutex);
+    for (size_t looks = 0; looks < kMaxLooks; ++looks) {
+      if (shard->usage_bytes <= shard->capacity_bytes ||
+          passed_count >= 2 * shard->ring.size()) {
+        return;
+      }
+      Block* const block = Look(shard);
+      if (block->IsPinned() || block->TakeReferenced()) {
+        ++passed_count;
+      } else {
+        passed_count = 0;
+        Evict(shard, block, &evicted);
+      }
+    }
   }
 }
 
@@ -154,10 +205,11 @@ void ClockBlockCache::EraseTable(uint64_t /*table_id*/, BlockSlots slots) {
       // acquire pairs with the release of T3: B3.
       if (slot.load(std::memory_order_acquire) == nullptr) continue;
       Shard* const shard = ShardOf(&slot);
+      Evicted evicted;
       MutexLock lock(&shard->mutex);
       // relaxed: slots change under the mutex only.
       Block* const block = slot.load(std::memory_order_relaxed);
-      if (block != nullptr) Evict(shard, block);
+      if (block != nullptr) Evict(shard, block, &evicted);
     }
   }
 }
@@ -165,9 +217,11 @@ void ClockBlockCache::EraseTable(uint64_t /*table_id*/, BlockSlots slots) {
 void ClockBlockCache::Divide(size_t block_bytes) {
   for (size_t i = 0; i < shard_count_; ++i) {
     Shard* const shard = &shards_[i];
-    MutexLock lock(&shard->mutex);
-    shard->capacity_bytes = ShardPart(block_bytes, i, shard_count_);
-    MakeSpace(shard, 0);
+    {
+      MutexLock lock(&shard->mutex);
+      shard->capacity_bytes = ShardPart(block_bytes, i, shard_count_);
+    }
+    Shrink(shard);
   }
 }
 
@@ -189,12 +243,28 @@ uint64_t ClockBlockCache::PathCount() const {
   return sum;
 }
 
+uint64_t ClockBlockCache::TEST_Looks() const {
+  uint64_t sum = 0;
+  for (size_t i = 0; i < shard_count_; ++i) {
+    MutexLock lock(&shards_[i].mutex);
+    sum += shards_[i].looks;
+  }
+  return sum;
+}
+
 size_t ClockBlockCache::GetPinnedUsage() const {
   size_t sum = 0;
   for (size_t i = 0; i < shard_count_; ++i) {
-    MutexLock lock(&shards_[i].mutex);
-    for (const Block* block : shards_[i].ring) {
-      if (block->IsPinned()) sum += block->ApproximateMemoryUsage();
+    const Shard& shard = shards_[i];
+    // If blocks come and go between two parts, some may be missed.
+    for (size_t j = 0;;) {
+      MutexLock lock(&shard.mutex);
+      const size_t end = std::min(j + kMaxLooks, shard.ring.size());
+      if (j >= end) break;
+      for (; j < end; ++j) {
+        const Block* const block = shard.ring[j];
+        if (block->IsPinned()) sum += block->ApproximateMemoryUsage();
+      }
     }
   }
   return sum;
@@ -203,13 +273,19 @@ size_t ClockBlockCache::GetPinnedUsage() const {
 void ClockBlockCache::EraseUnreferenced() {
   for (size_t i = 0; i < shard_count_; ++i) {
     Shard* const shard = &shards_[i];
-    MutexLock lock(&shard->mutex);
-    for (size_t j = 0; j < shard->ring.size();) {
-      Block* const block = shard->ring[j];
-      if (block->IsPinned()) {
-        ++j;
-      } else {
-        Evict(shard, block);
+    bool done = false;
+    for (size_t j = 0; !done;) {
+      Evicted evicted;
+      MutexLock lock(&shard->mutex);
+      for (size_t looks = 0; looks < kMaxLooks; ++looks) {
+        done = j >= shard->ring.size();
+        if (done) break;
+        Block* const block = shard->ring[j];
+        if (block->IsPinned()) {
+          ++j;
+        } else {
+          Evict(shard, block, &evicted);
+        }
       }
     }
   }

@@ -6,15 +6,27 @@
 // lookup. The cache itself keeps only the data for eviction: a ring of all
 // blocks in each shard, and the hand of the clock.
 //
+// The hand passes over a block that is pinned. It clears the mark of a block
+// that was used since its last visit, and evicts a block without a mark. If
+// blocks are read often and inserted rarely, all are marked, and the hand would
+// go around the whole ring for one insertion, with the shard's mutex held. So
+// an insertion spares at most kMaxSpared marked blocks, and then evicts the
+// next one marked or not. The hand has not visited that block for longer than
+// any other. A whole turn, if all blocks are marked, evicts its oldest as well.
+// With random reads less than half of the blocks are marked, so the bound is
+// hardly ever reached, and hit rates stay as they are without it
+// (docs/results/read_path.md).
+//
 // States. A slot is null, or points to a block that is in a ring and carries
 // the cache's hold. Only a thread that holds the shard's mutex changes a slot.
 // A block's `refs` counts pins and the hold.
 // Transitions
 //   T1 Insert stores a block into an empty slot with release.
 //   T2 A reader loads a slot with acquire, inside a read-side critical section.
-//   T3 Evict stores null, removes the block from its ring, and retires it. The
-//      hold is dropped when every read-side critical section that may have seen
-//      the block has ended.
+//   T3 Evict stores null and removes the block from its ring. The block is
+//      retired after the mutex is released, because the retiring thread may
+//      have to free others. The hold is dropped when every read-side critical
+//      section that may have seen the block has ended.
 //   T4 A reader that needs a block after its section pins the block inside the
 //      section.
 // Invariants
@@ -62,6 +74,17 @@ class ClockBlockCache final : public BlockCache {
   void EraseUnreferenced() override;
   uint64_t PathCount() const override;
 
+  // Bounds of one insertion: the blocks that it spares because they are marked,
+  // the pinned blocks that it meets, and the blocks that it evicts. It evicts
+  // more only if its own bytes need that.
+  static constexpr size_t kMaxSpared = 32;
+  static constexpr size_t kMaxPinned = 32;
+  static constexpr size_t kMaxEvicted = 32;
+  // Bounds the time for which work on a whole ring holds the mutex.
+  static constexpr size_t kMaxLooks = 64;
+  // Returns how many blocks the hands have visited.
+  uint64_t TEST_Looks() const;
+
  protected:
   void Divide(size_t block_bytes) override;
 
@@ -74,14 +97,36 @@ class ClockBlockCache final : public BlockCache {
     size_t hand VARVE_GUARDED_BY(mutex) = 0;
     Admission admission VARVE_GUARDED_BY(mutex);
     uint64_t filled_slots VARVE_GUARDED_BY(mutex) = 0;
+    uint64_t looks VARVE_GUARDED_BY(mutex) = 0;
+  };
+
+  // Blocks that left the ring. They are retired when the object is destroyed,
+  // which is after the mutex is released.
+  class Evicted {
+   public:
+    Evicted() = default;
+    ~Evicted();
+    Evicted(const Evicted&) = delete;
+    Evicted& operator=(const Evicted&) = delete;
+
+    void Add(Block* block);
+
+   private:
+    Block* first_ = nullptr;
   };
 
   Shard* ShardOf(const BlockSlot* slot) const;
-  // Evicts until `more_bytes` fit, or until two turns of the hand found no
-  // block to evict.
-  static void MakeSpace(Shard* shard, size_t more_bytes)
+  // Evicts for the insertion of `more_bytes`, within the bounds above. If usage
+  // then still exceeds the capacity, later insertions evict the rest.
+  static void MakeSpace(Shard* shard, size_t more_bytes, Evicted* evicted)
       VARVE_REQUIRES(shard->mutex);
-  static void Evict(Shard* shard, Block* block) VARVE_REQUIRES(shard->mutex);
+  // Evicts until usage does not exceed the capacity, or all blocks are pinned.
+  // Releases the mutex every kMaxLooks looks.
+  static void Shrink(Shard* shard) VARVE_EXCLUDES(shard->mutex);
+  // Returns the block at the hand, and moves the hand on.
+  static Block* Look(Shard* shard) VARVE_REQUIRES(shard->mutex);
+  static void Evict(Shard* shard, Block* block, Evicted* evicted)
+      VARVE_REQUIRES(shard->mutex);
   static void RemoveFromRing(Shard* shard, Block* block)
       VARVE_REQUIRES(shard->mutex);
 

@@ -80,6 +80,9 @@ struct Batch {
 };
 
 constexpr size_t kBatchObjects = 64;
+// Batches that one call on the path of a read frees at most. Two, so that the
+// backlog of a slow reader shrinks.
+constexpr size_t kBatchesPerCall = 2;
 
 // Whether the calling thread is running deleters (B7).
 constinit thread_local bool is_freeing = false;
@@ -87,7 +90,8 @@ constinit thread_local bool is_freeing = false;
 class Limbo {
  public:
   void Retire(const Retired& retired) VARVE_EXCLUDES(mu_);
-  void FreeWhatCanBe() VARVE_EXCLUDES(mu_);
+  // Closes the open batch, and frees at most `max_batches` batches.
+  void FreeWhatCanBe(size_t max_batches) VARVE_EXCLUDES(mu_);
   void Drain() VARVE_EXCLUDES(mu_);
   size_t Count() VARVE_EXCLUDES(mu_);
 
@@ -96,9 +100,10 @@ class Limbo {
   Batch* CloseLocked() VARVE_REQUIRES(mu_);
   // Runs the barrier of a closed batch.
   void Arm(Batch* batch) VARVE_EXCLUDES(mu_);
-  // Frees objects that no reader can know any more, up to the batch of this
-  // number.
-  void FreeReady(uint64_t last_number) VARVE_EXCLUDES(mu_);
+  // Frees objects that no reader can know any more, of at most `max_batches`
+  // batches and up to the batch of this number.
+  void FreeReady(uint64_t last_number, size_t max_batches = SIZE_MAX)
+      VARVE_EXCLUDES(mu_);
   // Returns null if there is none.
   Batch* TakeReady(uint64_t last_number) VARVE_EXCLUDES(mu_);
   void Finish(Batch* batch) VARVE_EXCLUDES(mu_);
@@ -123,10 +128,10 @@ void Limbo::Retire(const Retired& retired) {
     last_number = last_number_;
   }
   if (batch != nullptr) Arm(batch);
-  if (!is_freeing) FreeReady(last_number);
+  if (!is_freeing) FreeReady(last_number, kBatchesPerCall);
 }
 
-void Limbo::FreeWhatCanBe() {
+void Limbo::FreeWhatCanBe(size_t max_batches) {
   Batch* batch = nullptr;
   uint64_t last_number = 0;
   {
@@ -136,7 +141,7 @@ void Limbo::FreeWhatCanBe() {
     last_number = last_number_;
   }
   if (batch != nullptr) Arm(batch);
-  if (!is_freeing) FreeReady(last_number);
+  if (!is_freeing) FreeReady(last_number, max_batches);
 }
 
 Batch* Limbo::CloseLocked() {
@@ -157,9 +162,11 @@ void Limbo::Arm(Batch* batch) {
   batch->state = BatchState::kWaiting;
 }
 
-void Limbo::FreeReady(uint64_t last_number) {
+void Limbo::FreeReady(uint64_t last_number, size_t max_batches) {
   is_freeing = true;
-  while (Batch* batch = TakeReady(last_number)) {
+  for (size_t i = 0; i < max_batches; ++i) {
+    Batch* const batch = TakeReady(last_number);
+    if (batch == nullptr) break;
     for (const Retired& retired : batch->objects) {
       retired.deleter(retired.object);
     }
@@ -256,7 +263,9 @@ void Retire(void* object, void (*deleter)(void*)) {
   TheLimbo().Retire({object, deleter});
 }
 
-void FreeRetired() { TheLimbo().FreeWhatCanBe(); }
+void FreeRetired() { TheLimbo().FreeWhatCanBe(SIZE_MAX); }
+
+void FreeSomeRetired() { TheLimbo().FreeWhatCanBe(kBatchesPerCall); }
 
 size_t TEST_RetiredCount() { return TheLimbo().Count(); }
 

@@ -199,6 +199,10 @@ void Retire(void* object, void (*deleter)(void*));
 // only for every 64th object. Costs a T3 if an object was retired since the
 // last one.
 void FreeRetired();
+// The same, but frees at most 128 objects. Retire does not free more in one
+// call either. For the path of a read, which must not pay for all that a slow
+// reader has kept.
+void FreeSomeRetired();
 
 // Returns the number of objects that are retired and not yet freed.
 size_t TEST_RetiredCount();
