@@ -11,6 +11,8 @@
 
 #include "util/base/mutex.h"
 #include "util/base/process_wide.h"
+#include "util/threads/fork_watch.h"
+#include "util/threads/thread_pool.h"
 
 namespace varve {
 
@@ -18,6 +20,7 @@ namespace {
 
 constexpr size_t kAlignment = 64;
 constexpr size_t kChunkBytes = size_t{2} << 20;
+constexpr size_t kSmallPageBytes = size_t{4} << 10;
 
 // Sizes of places: multiples of the fine step, and above it of the coarse step.
 constexpr size_t kFineStep = 128;
@@ -59,13 +62,15 @@ struct alignas(kAlignment) Chunk {
   size_t used_places = 0;
   size_t fresh_at = 0;  // Nothing after this was ever allocated.
   FreePlace* free = nullptr;
+  bool is_touched = false;  // All of its pages are in memory.
   // Neighbors in the list of chunks of the class that have space.
   Chunk* previous = nullptr;
   Chunk* next = nullptr;
 };
 
-// Returns null if memory is exhausted.
-Chunk* NewChunk() {
+// Returns kChunkBytes at a multiple of that, or null if memory is exhausted.
+// `advice` is about huge pages; the kernel may ignore it.
+void* MapChunk(int advice) {
   // Maps twice the size, and trims it to the alignment of a huge page.
   void* const mapped = mmap(nullptr, 2 * kChunkBytes, PROT_READ | PROT_WRITE,
                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -76,12 +81,118 @@ Chunk* NewChunk() {
   munmap(reinterpret_cast<void*>(aligned + kChunkBytes),
          begin + kChunkBytes - aligned);
   void* const memory = reinterpret_cast<void*>(aligned);
-  madvise(memory, kChunkBytes, MADV_HUGEPAGE);  // A wish: it may be refused.
+  madvise(memory, kChunkBytes, advice);
+  return memory;
+}
+
+// Memory for chunks whose pages were touched already. `chunks_` are null, or
+// memory that the thread owns whose exchange finds it. release in Fill and Give
+// pairs with acquire in Take: what was written there happens before its reuse.
+class ReadyChunks final : private ForkWatch {
+ public:
+  ReadyChunks() : registration_(this) {}
+
+  // Returns null if none is ready. Has the taken one replaced.
+  void* Take() {
+    void* memory = nullptr;
+    for (std::atomic<void*>& chunk : chunks_) {
+      // acquire: see above.
+      memory = chunk.exchange(nullptr, std::memory_order_acquire);
+      if (memory != nullptr) break;
+    }
+    // relaxed: a thread that sees true leaves the work to the job, which looks
+    // at all places after it has set false.
+    if (!is_filling_.exchange(true, std::memory_order_relaxed) &&
+        !pool_.Schedule([this] { Fill(); }).ok()) {
+      // relaxed: the next call tries again.
+      is_filling_.store(false, std::memory_order_relaxed);
+    }
+    return memory;
+  }
+
+  // Takes the memory over, if a place is free.
+  bool Give(void* memory) {
+    for (std::atomic<void*>& chunk : chunks_) {
+      void* none = nullptr;
+      // release: see above. relaxed: another thread's memory is not accessed.
+      if (chunk.compare_exchange_strong(none, memory, std::memory_order_release,
+                                        std::memory_order_relaxed)) {
+        return true;
+      }
+    }
+    return false;
+  }
+
+  size_t WaitForCount() {
+    pool_.WaitForIdle();
+    size_t count = 0;
+    for (const std::atomic<void*>& chunk : chunks_) {
+      // relaxed: only counted.
+      if (chunk.load(std::memory_order_relaxed) != nullptr) ++count;
+    }
+    return count;
+  }
+
+ private:
+  bool IsFull() const {
+    for (const std::atomic<void*>& chunk : chunks_) {
+      // relaxed: only counted.
+      if (chunk.load(std::memory_order_relaxed) == nullptr) return false;
+    }
+    return true;
+  }
+
+  void Fill() {
+    while (!IsFull()) {
+      auto* const memory = static_cast<volatile char*>(MapChunk(MADV_HUGEPAGE));
+      if (memory == nullptr) break;
+      // If it is not one huge page, each page is touched.
+      for (size_t i = 0; i < kChunkBytes; i += kSmallPageBytes) memory[i] = 0;
+      void* const whole = const_cast<char*>(memory);
+      if (!Give(whole)) munmap(whole, kChunkBytes);
+    }
+    // relaxed: see Take. A chunk taken since the last look is replaced after
+    // the next call of Take.
+    is_filling_.store(false, std::memory_order_relaxed);
+  }
+
+  // The pool has dropped the job.
+  void InForkedChild() override {
+    // relaxed: the child has one thread.
+    is_filling_.store(false, std::memory_order_relaxed);
+  }
+
+  std::array<std::atomic<void*>, kReadyChunks> chunks_{};
+  std::atomic<bool> is_filling_{false};
+  ThreadPool pool_{{.name = "varve:pages"}};
+  const Registration registration_;
+};
+
+// Never destroyed, as the classes below.
+ReadyChunks& Ready() {
+  static constinit ProcessWide<ReadyChunks> ready;
+  return ready.Get();
+}
+
+// Returns null if memory is exhausted.
+Chunk* NewChunk() {
+  void* memory = Ready().Take();
+  const bool is_touched = memory != nullptr;
+  if (!is_touched) memory = MapChunk(MADV_NOHUGEPAGE);
+  if (memory == nullptr) return nullptr;
   // relaxed: only reported.
   chunk_bytes.fetch_add(kChunkBytes, std::memory_order_relaxed);
   auto* const chunk = new (memory) Chunk;
   chunk->fresh_at = sizeof(Chunk);
+  chunk->is_touched = is_touched;
   return chunk;
+}
+
+void FreeChunk(Chunk* chunk) {
+  // relaxed: only reported.
+  chunk_bytes.fetch_sub(kChunkBytes, std::memory_order_relaxed);
+  if (chunk->is_touched && Ready().Give(chunk)) return;
+  munmap(chunk, kChunkBytes);
 }
 
 // The chunks of one size of places.
@@ -111,22 +222,22 @@ class SizeClass {
   void Free(void* memory, size_t place_bytes) {
     auto* const chunk = reinterpret_cast<Chunk*>(
         reinterpret_cast<uintptr_t>(memory) & ~(kChunkBytes - 1));
-    MutexLock lock(&mu_);
-    if (IsFull(*chunk, place_bytes)) AddToList(chunk);
-    auto* const place = new (memory) FreePlace;
-    place->next = chunk->free;
-    chunk->free = place;
-    if (--chunk->used_places > 0) return;
-    // One empty chunk is kept, so that repeated allocations and frees of one
-    // block do not each cost a system call.
-    if (kept_ == nullptr) {
-      kept_ = chunk;
-      return;
+    {
+      MutexLock lock(&mu_);
+      if (IsFull(*chunk, place_bytes)) AddToList(chunk);
+      auto* const place = new (memory) FreePlace;
+      place->next = chunk->free;
+      chunk->free = place;
+      if (--chunk->used_places > 0) return;
+      // One empty chunk is kept, so that repeated allocations and frees of one
+      // block do not each cost a system call.
+      if (kept_ == nullptr) {
+        kept_ = chunk;
+        return;
+      }
+      RemoveFromList(chunk);
     }
-    RemoveFromList(chunk);
-    munmap(chunk, kChunkBytes);
-    // relaxed: only reported.
-    chunk_bytes.fetch_sub(kChunkBytes, std::memory_order_relaxed);
+    FreeChunk(chunk);
   }
 
  private:
@@ -169,6 +280,8 @@ size_t TEST_BlockChunkBytes() {
   // relaxed: only reported.
   return chunk_bytes.load(std::memory_order_relaxed);
 }
+
+size_t TEST_WaitForReadyChunks() { return Ready().WaitForCount(); }
 
 void* AllocateBlockMemory(size_t size, bool huge_pages) {
   if (!InChunk(size, huge_pages)) {

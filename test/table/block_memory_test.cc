@@ -8,7 +8,11 @@
 #include "table/block/block_memory.h"
 
 #include <gtest/gtest.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <unistd.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <memory>
@@ -87,6 +91,73 @@ TEST(BlockMemoryTest, LosesLittleAndGivesChunksBack) {
   EXPECT_LE(chunks, kSize * kCount / 100 * 104 + (size_t{2} << 20));
   // At most one stays, for the next block.
   EXPECT_LE(TEST_BlockChunkBytes(), before + (size_t{2} << 20));
+}
+
+long MinorFaults() {
+  rusage usage;
+  getrusage(RUSAGE_THREAD, &usage);
+  return usage.ru_minflt;
+}
+
+// Returns how many pages of the chunk of a place are in memory.
+long ResidentPages(void* place) {
+  constexpr size_t kChunkBytes = size_t{2} << 20;
+  void* const chunk = reinterpret_cast<void*>(
+      reinterpret_cast<uintptr_t>(place) & ~(kChunkBytes - 1));
+  std::vector<unsigned char> resident(
+      kChunkBytes / static_cast<size_t>(sysconf(_SC_PAGESIZE)));
+  EXPECT_EQ(mincore(chunk, kChunkBytes, resident.data()), 0);
+  return std::count_if(resident.begin(), resident.end(),
+                       [](unsigned char page) { return (page & 1) != 0; });
+}
+
+// To zero a huge page takes long. So a chunk is in memory already, or comes
+// page by page.
+TEST(BlockMemoryTest, AllocationZeroesNoHugePage) {
+  constexpr size_t kSize = 5000;
+  std::vector<void*> places;
+  for (int i = 0; i < 3000; ++i) {
+    const long before = MinorFaults();
+    void* const place = AllocateBlockMemory(kSize, true);
+    memset(place, 1, kSize);
+    const long faults = MinorFaults() - before;
+    places.push_back(place);
+    if (TEST_BlockChunkBytes() == 0) break;  // Under the sanitizers.
+    if (i % 100 == 0) TEST_WaitForReadyChunks();
+    const auto chunk = reinterpret_cast<uintptr_t>(place) >> 21;
+    if (places.size() > 1 &&
+        reinterpret_cast<uintptr_t>(places[places.size() - 2]) >> 21 == chunk) {
+      continue;
+    }
+    // The first place of a chunk.
+    if (faults > 0) {
+      EXPECT_LE(ResidentPages(place), faults);
+    }
+  }
+  for (void* place : places) FreeBlockMemory(place, kSize, true);
+}
+
+TEST(BlockMemoryTest, ReadyChunksAreReplaced) {
+  constexpr size_t kSize = size_t{60} << 10;
+  constexpr size_t kPerChunk = (size_t{2} << 20) / kSize;
+  std::vector<void*> places;
+  const auto allocate = [&] {
+    places.push_back(AllocateBlockMemory(kSize, true));
+    memset(places.back(), 1, kSize);
+  };
+  allocate();
+  if (TEST_BlockChunkBytes() > 0) {
+    EXPECT_EQ(TEST_WaitForReadyChunks(), kReadyChunks);
+    // The rest of the first chunk, of pages of the usual size perhaps.
+    for (size_t i = 1; i < kPerChunk; ++i) allocate();
+    for (int chunk = 0; chunk < 5; ++chunk) {
+      EXPECT_EQ(TEST_WaitForReadyChunks(), kReadyChunks);
+      const long before = MinorFaults();
+      for (size_t i = 0; i < kPerChunk; ++i) allocate();
+      EXPECT_LT(MinorFaults() - before, 100);
+    }
+  }
+  for (void* place : places) FreeBlockMemory(place, kSize, true);
 }
 
 }  // namespace
