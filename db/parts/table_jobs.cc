@@ -62,6 +62,7 @@ Status TableJobs::WriteTable(FamilyFlush* flush) const {
                           TableFileCreationReason::kFlush,
                           parts_.scheduler->stop_flag());
   CountDrops(parts_.stats, drops);
+  if (status.ok()) OpenOutputs(flush->family, flush->edit);
   return status;
 }
 
@@ -185,6 +186,7 @@ Status TableJobs::CompactLocked(
     status = SyncOutputs();
     if (!status.ok()) RemoveOutputs(family, edit);
   }
+  if (status.ok()) OpenOutputs(family, edit);
   const uint64_t upper_bytes =
       TotalFileSize(compaction.inputs[0]) - result.bytes_skipped[0];
   const uint64_t level_bytes =
@@ -222,6 +224,15 @@ Status TableJobs::CompactLocked(
         RewrittenInVain(compaction, result.bytes_written, reclaimable_bytes);
   }
   return status;
+}
+
+void TableJobs::OpenOutputs(ColumnFamily* family,
+                            const VersionEdit& edit) const {
+  for (const auto& [level, file] : edit.new_files()) {
+    std::shared_ptr<Table> table;
+    // The read that needs the table tries again and reports the error.
+    family->table_cache()->Find(file.table_file(), &table).IgnoreError();
+  }
 }
 
 void TableJobs::RemoveOutputs(ColumnFamily* family,

@@ -254,5 +254,25 @@ TEST_F(DbTableLoadingTest, ACompactionStopsAtADamagedIndex) {
   EXPECT_TRUE(HasEntries(db_.get(), all_));
 }
 
+// The job that writes a table opens it, index and filter included, so that no
+// read has to.
+TEST_F(DbTableLoadingTest, ReadsDoNotOpenTablesThatJobsWrote) {
+  options_.statistics = CreateDBStatistics();
+  Reopen();
+  const auto opens = [this] {
+    return options_.statistics->getTickerCount(Ticker::kNoFileOpens);
+  };
+  Put(KeyAt(0), "new");
+  Flush();
+  uint64_t before = opens();
+  EXPECT_EQ(Get(KeyAt(0)), "new");
+  EXPECT_EQ(opens(), before);
+  ASSERT_TRUE(Ok(db_->CompactRange({}, nullptr, nullptr)));
+  before = opens();
+  EXPECT_EQ(Get(KeyAt(0)), "new");
+  EXPECT_EQ(Get(KeyAt(kKeysPerTable)), ValueAt(kKeysPerTable));
+  EXPECT_EQ(opens(), before);
+}
+
 }  // namespace
 }  // namespace varve::test
