@@ -18,6 +18,7 @@
 #include "env/held_directory.h"
 #include "table/cache/block_cache.h"
 #include "table/reader/table_opener.h"
+#include "varve/db.h"
 
 namespace varve {
 
