@@ -33,24 +33,26 @@ class ManifestReplay {
   ManifestReplay& operator=(const ManifestReplay&) = delete;
 
   Status Add(const Slice& record) {
-    VersionEdit edit;
-    Status status = edit.DecodeFrom(record);
+    Decoded decoded;
+    Status status = decoded.edit.DecodeFrom(record);
+    if (status.IsNotSupported())
+      decoded.unsupported = std::exchange(status, {});
     if (!status.ok()) return status;
-    const auto remaining = edit.atomic_group_remaining();
+    const auto remaining = decoded.edit.atomic_group_remaining();
     // The counts of a group go down to 0, and no other edit comes between.
-    if (!group_.empty() &&
-        remaining.value_or(0) + 1 != *group_.back().atomic_group_remaining()) {
+    if (!group_.empty() && remaining.value_or(0) + 1 !=
+                               *group_.back().edit.atomic_group_remaining()) {
       return Status::Corruption("an atomic group of edits is not complete");
     }
     if (!remaining) {
       return group_.empty()
-                 ? Apply(std::move(edit))
+                 ? Apply(std::move(decoded))
                  : Status::Corruption("an edit is inside an atomic group");
     }
     // Edits of a group are applied when the group is complete.
-    group_.push_back(std::move(edit));
+    group_.push_back(std::move(decoded));
     if (*remaining > 0) return Status::OK();
-    for (VersionEdit& member : group_) {
+    for (Decoded& member : group_) {
       status = Apply(std::move(member));
       if (!status.ok()) return status;
     }
@@ -69,8 +71,10 @@ class ManifestReplay {
     for (auto& [id, family] : families_) {
       family.state->log_number = family.log_number.value_or(0);
       Status status;
-      if (family.builder != nullptr) {
-        status = family.builder->Finish(family.state->levels);
+      if (family.state->comparator != nullptr) {
+        status = std::move(family.unsupported);
+        if (status.ok()) status = std::move(family.mismatch);
+        if (status.ok()) status = family.builder->Finish(family.state->levels);
       }
       if (!status.ok()) return AnnotateWith(*family.state, std::move(status));
       state_->max_column_family = std::max(state_->max_column_family, id);
@@ -84,6 +88,18 @@ class ManifestReplay {
     std::unique_ptr<FamilyManifest> state;
     std::unique_ptr<VersionBuilder> builder;  // Null if it is not opened.
     std::optional<uint64_t> log_number;
+    // Why the family cannot be opened, if it is live at the end of the
+    // MANIFEST: what its first unsupported edit has, and that its comparator is
+    // another one. A family that is dropped later has had options of its own,
+    // which no caller can give beside the options of the next family of that
+    // name.
+    Status unsupported;
+    Status mismatch;
+  };
+  // An edit, and NotSupported if its family has something that Varve has not.
+  struct Decoded {
+    VersionEdit edit;
+    Status unsupported;
   };
 
   // A table of two families would be removed with the first one.
@@ -117,7 +133,8 @@ class ManifestReplay {
     families_.insert_or_assign(id, std::move(family));
   }
 
-  Status Apply(VersionEdit edit) {
+  Status Apply(Decoded decoded) {
+    const VersionEdit& edit = decoded.edit;
     state_->logs_end = edit.logs_end();
     if (edit.max_column_family().value_or(0) > state_->max_column_family) {
       state_->max_column_family = *edit.max_column_family();
@@ -140,10 +157,11 @@ class ManifestReplay {
     }
     if (edit.logs_are_files()) state_->logs_are_files = true;
     if (!edit.key_folding().empty()) state_->key_folding = edit.key_folding();
-    return ApplyToFamily(std::move(edit));
+    return ApplyToFamily(std::move(decoded.edit),
+                         std::move(decoded.unsupported));
   }
 
-  Status ApplyToFamily(VersionEdit edit) {
+  Status ApplyToFamily(VersionEdit edit, Status unsupported) {
     const uint32_t id = edit.column_family();
     if (edit.adds_column_family()) {
       Status status = Add(id, edit.column_family_name());
@@ -165,11 +183,14 @@ class ManifestReplay {
     Family& family = place->second;
     if (edit.comparator()) {
       family.state->comparator_name = *edit.comparator();
-      Status status = CheckComparator(*family.state);
-      if (!status.ok()) return AnnotateWith(*family.state, std::move(status));
+      family.mismatch = CheckComparator(*family.state);
     }
     if (edit.log_number()) family.log_number = edit.log_number();
-    if (family.builder == nullptr) return Status::OK();
+    if (family.unsupported.ok()) family.unsupported = std::move(unsupported);
+    // The tables of such a family are not known.
+    if (family.builder == nullptr || !family.unsupported.ok()) {
+      return Status::OK();
+    }
     Status status = family.builder->Apply(std::move(edit));
     return status.ok() ? status
                        : AnnotateWith(*family.state, std::move(status));
@@ -208,7 +229,7 @@ class ManifestReplay {
   std::set<std::string> names_;          // Theirs.
   std::optional<uint64_t> next_file_number_;
   std::optional<SequenceNumber> last_sequence_;
-  std::vector<VersionEdit> group_;
+  std::vector<Decoded> group_;
 };
 
 }  // namespace

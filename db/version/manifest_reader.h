@@ -103,7 +103,9 @@ FamilyComparator ForAllFamilies(const InternalKeyComparator* comparator);
 
 // Reads CURRENT and the MANIFEST that it names. Writes nothing. Returns
 // Corruption or NotSupported, with the file's name. Returns InvalidArgument if
-// the comparator is not a family's.
+// the comparator is not a family's. Of a family, only its state at the end
+// counts: neither its comparator nor an unsupported feature matters if it was
+// dropped, or is not opened.
 Status ReadManifest(Env* env, const std::string& db_path,
                     const FamilyComparator& comparator_of,
                     ManifestState* state);

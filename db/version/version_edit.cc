@@ -125,25 +125,50 @@ bool GetInternalKey(Slice* input, std::string* key) {
 // certainly damage, because they would hold more than any device.
 constexpr uint32_t kMostLevels = 256;
 
-Status GetLevel(Slice* input, int* level) {
+bool GetLevel(Slice* input, int* level) {
   uint32_t value;
-  if (!GetVarint32(input, &value) || value >= kMostLevels) {
-    return Status::Corruption("version edit: bad level");
-  }
-  if (value >= kNumLevels) {
-    return Status::NotSupported("more than " + std::to_string(kNumLevels) +
-                                " levels");
-  }
+  if (!GetVarint32(input, &value) || value >= kMostLevels) return false;
   *level = static_cast<int>(value);
-  return Status::OK();
+  return true;
 }
 
+// Returns NotSupported if Varve does not have the level.
+Status CheckLevel(int level) {
+  if (level < kNumLevels) return Status::OK();
+  return Status::NotSupported("more than " + std::to_string(kNumLevels) +
+                              " levels");
+}
+
+// Skips what RocksDB records of a blob file: its number and two counts, its
+// checksum if it is a new one, and further fields up to a tag of 0.
+bool SkipBlobFile(Slice* input, bool is_new) {
+  uint64_t number;
+  Slice bytes;
+  for (int i = 0; i < 3; ++i) {
+    if (!GetVarint64(input, &number)) return false;
+  }
+  for (int i = 0; i < 2 && is_new; ++i) {
+    if (!GetLengthPrefixedSlice(input, &bytes)) return false;
+  }
+  for (;;) {
+    uint32_t tag;
+    if (!GetVarint32(input, &tag)) return false;
+    if (tag == 0) return true;
+    if (!GetLengthPrefixedSlice(input, &bytes)) return false;
+  }
+}
+
+// Decodes the fields up to the last one, also after one that is not supported.
 Status DecodeCustomFields(Slice* input, FileMetaData* file,
                           std::optional<uint64_t>* min_log_number) {
+  Status unsupported;
+  const auto refuse = [&unsupported](const std::string& feature) {
+    if (unsupported.ok()) unsupported = Status::NotSupported(feature);
+  };
   for (;;) {
     uint32_t tag;
     if (!GetVarint32(input, &tag)) return Malformed("custom field");
-    if (tag == kTerminate) return Status::OK();
+    if (tag == kTerminate) return unsupported;
     Slice field;
     if (!GetLengthPrefixedSlice(input, &field)) {
       return Malformed("custom field");
@@ -157,7 +182,7 @@ Status DecodeCustomFields(Slice* input, FileMetaData* file,
         uint64_t number;
         Slice rest = field;
         if (!GetVarint64(&rest, &number)) return Malformed("blob file number");
-        if (number != 0) return Status::NotSupported("blob files");
+        if (number != 0) refuse("blob files");
         break;
       }
       case kOldestAncestorTime:
@@ -193,19 +218,16 @@ Status DecodeCustomFields(Slice* input, FileMetaData* file,
         continue;  // EncodeTo writes it from tail_size.
       }
       case kUserTimestampsPersisted:
-        if (field.size() == 1 && field[0] == 0) {
-          return Status::NotSupported("user timestamps");
-        }
+        if (field.size() == 1 && field[0] == 0) refuse("user timestamps");
         break;
       case kPathId:
         if (field.size() != 1 || field[0] != 0) {
-          return Status::NotSupported("tables in several paths");
+          refuse("tables in several paths");
         }
         break;
       default:
         if ((tag & kMustUnderstandBit) != 0) {
-          return Status::NotSupported("field " + std::to_string(tag) +
-                                      " of a new file");
+          refuse("field " + std::to_string(tag) + " of a new file");
         }
     }
     PutVarint32(&file->other_fields, tag);
@@ -276,15 +298,21 @@ Status VersionEdit::DecodeFrom(const Slice& bytes) {
   // touched.
   new_files_.reserve(std::min(bytes.size() / kFileBytes, kMaxReservedFiles));
   Slice input = bytes;
-  Status status;
-  while (status.ok() && !input.empty()) {
+  Status unsupported;
+  while (!input.empty()) {
     uint32_t tag;
     if (!GetVarint32(&input, &tag)) return Malformed("tag");
-    status = DecodeField(tag, &input);
+    Status status = DecodeField(tag, &input);
+    if (status.IsNotSupported()) {
+      if (unsupported.ok()) unsupported = std::move(status);
+    } else if (!status.ok()) {
+      return status;
+    }
   }
-  return status;
+  return unsupported;
 }
 
+// Returns NotSupported only after it has taken the whole field off the input.
 Status VersionEdit::DecodeField(uint32_t tag, Slice* input) {
   Slice bytes;
   uint64_t number = 0;
@@ -324,11 +352,11 @@ Status VersionEdit::DecodeField(uint32_t tag, Slice* input) {
       }
       return Status::OK();
     case kDeletedFile:
-      status = GetLevel(input, &level);
-      if (!status.ok()) return status;
+      if (!GetLevel(input, &level)) return Malformed("level");
       if (!GetVarint64(input, &number)) return Malformed("deleted file");
-      deleted_files_.emplace_back(level, number);
-      return Status::OK();
+      status = CheckLevel(level);
+      if (status.ok()) deleted_files_.emplace_back(level, number);
+      return status;
     case kNewFileLevelDb:
     case kNewFile2:
     case kNewFile3:
@@ -360,6 +388,10 @@ Status VersionEdit::DecodeField(uint32_t tag, Slice* input) {
     case kBlobFileGarbage:
     case kOldBlobFileAddition:
     case kOldBlobFileGarbage:
+      if (!SkipBlobFile(
+              input, tag == kBlobFileAddition || tag == kOldBlobFileAddition)) {
+        return Malformed("blob file");
+      }
       return Status::NotSupported("blob files");
     case kDbId:
       if (!GetLengthPrefixedSlice(input, &bytes)) return Malformed("DB id");
@@ -389,6 +421,7 @@ Status VersionEdit::DecodeField(uint32_t tag, Slice* input) {
       if (!GetVarint64(input, &number)) return Malformed("log deletion");
       return Status::OK();
     case kFullHistoryTsLow:
+      if (!GetLengthPrefixedSlice(input, &bytes)) return Malformed("timestamp");
       return Status::NotSupported("user timestamps");
     default:
       if ((tag & kIgnorableBit) == 0) {
@@ -409,8 +442,7 @@ Status VersionEdit::DecodeNewFile(uint32_t tag, Slice* input) {
   int level;
   FileMetaData file;
   uint32_t path_id = 0;
-  Status status = GetLevel(input, &level);
-  if (!status.ok()) return status;
+  if (!GetLevel(input, &level)) return Malformed("level");
   if (!GetVarint64(input, &file.number) ||
       (tag == kNewFile3 && !GetVarint32(input, &path_id)) ||
       !GetVarint64(input, &file.file_size) ||
@@ -419,7 +451,10 @@ Status VersionEdit::DecodeNewFile(uint32_t tag, Slice* input) {
     return Malformed("new file");
   }
   if (file.file_size > INT64_MAX) return Malformed("size of a new file");
-  if (path_id != 0) return Status::NotSupported("tables in several paths");
+  Status status = CheckLevel(level);
+  if (status.ok() && path_id != 0) {
+    status = Status::NotSupported("tables in several paths");
+  }
   if (tag == kNewFileLevelDb) {
     file.sequences_unknown = true;
   } else if (!GetVarint64(input, &file.smallest_sequence) ||
@@ -435,15 +470,16 @@ Status VersionEdit::DecodeNewFile(uint32_t tag, Slice* input) {
   }
   if (tag == kNewFile4) {
     std::optional<uint64_t> min_log_number;
-    status = DecodeCustomFields(input, &file, &min_log_number);
-    if (!status.ok()) return status;
+    Status custom = DecodeCustomFields(input, &file, &min_log_number);
+    if (custom.IsCorruption()) return custom;
+    if (status.ok()) status = std::move(custom);
     if (min_log_number &&
         min_log_number.value() > min_log_number_to_keep_.value_or(0)) {
       min_log_number_to_keep_ = min_log_number;
     }
   }
-  new_files_.emplace_back(level, std::move(file));
-  return Status::OK();
+  if (status.ok()) new_files_.emplace_back(level, std::move(file));
+  return status;
 }
 
 }  // namespace varve

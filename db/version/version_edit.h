@@ -218,8 +218,10 @@ class VersionEdit {
 
   // Appends the encoded edit in the format of RocksDB 7.8.
   void EncodeTo(std::string* out) const;
-  // Decodes an edit. Returns Corruption, or NotSupported with the feature's
-  // name. The message does not have the file's name.
+  // Decodes an edit. Returns Corruption, or NotSupported with the name of a
+  // feature that the edit's column family has. After NotSupported, the edit is
+  // complete except for that feature and its tables. The message does not have
+  // the file's name.
   Status DecodeFrom(const Slice& bytes);
 
  private:

@@ -240,6 +240,49 @@ TEST_F(VarveFamiliesTest, NamesFamiliesWithUnknownComparators) {
   EXPECT_THAT(Succeed({"dump-manifest"}), HasSubstr("not shown"));
 }
 
+// Of the first one, only its number remains.
+TEST_F(VarveFamiliesTest, ANameUsedAgainWithAnotherOrderIsOneFamily) {
+  Succeed({"put", "--create_if_missing", "a", "1"});
+  {
+    Options options;
+    std::unique_ptr<DB> db;
+    ASSERT_TRUE(DB::Open(options, Db(), &db).ok());
+    for (const Comparator* const comparator :
+         {BytewiseComparator(), ReverseBytewiseComparator()}) {
+      options.comparator = comparator;
+      ColumnFamilyHandle* handle = nullptr;
+      ASSERT_TRUE(db->CreateColumnFamily(options, "again", &handle).ok());
+      ASSERT_TRUE(db->Put(WriteOptions(), handle, "a", "1").ok());
+      ASSERT_TRUE(db->Put(WriteOptions(), handle, "b", "2").ok());
+      ASSERT_TRUE(db->Flush(FlushOptions(), handle).ok());
+      if (comparator == BytewiseComparator()) {
+        ASSERT_TRUE(db->DropColumnFamily(handle).ok());
+      }
+      delete handle;
+    }
+  }
+  const std::string reverse = "rocksdb.ReverseBytewiseComparator";
+  EXPECT_THAT(Succeed({"families"}),
+              HasSubstr("2 again: " + reverse + ", 1 tables"));
+  const std::string dump = Succeed({"dump-manifest"});
+  EXPECT_THAT(dump, HasSubstr("column family: 1 again"));
+  EXPECT_THAT(dump, HasSubstr("column family 2 again\n"));
+  EXPECT_THAT(Succeed({"levels"}), HasSubstr("column family 2 again\n"));
+  EXPECT_THAT(Succeed({"check"}), HasSubstr("no damage"));
+  const std::string entries = "b : 2\na : 1\n";
+  EXPECT_EQ(Succeed({"scan", "--family=again"}), entries);
+  const std::string copy = directory_.Sub("copy");
+  Succeed({"checkpoint", copy});
+  Succeed({"compact", "--family=again"});
+  EXPECT_EQ(Succeed({"scan", "--family=again"}), entries);
+  for (const char* const command : {"check", "repair", "check"}) {
+    EXPECT_EQ(RunCommand({command, "--db=" + copy}).exit_code, kExitOk)
+        << command;
+  }
+  EXPECT_EQ(RunCommand({"scan", "--db=" + copy, "--family=again"}).out,
+            entries);
+}
+
 TEST_F(VarveFamiliesTest, ATableOfAnotherFamilyIsDamage) {
   MakeThree();
   EXPECT_THAT(Succeed({"check"}), HasSubstr("no damage"));

@@ -166,7 +166,8 @@ class EditReplay {
  public:
   EditReplay() { families_[0].name = kDefaultColumnFamilyName; }
 
-  void Apply(const VersionEdit& edit) {
+  // `decoded` is OK, or names a feature of the edit that is not supported.
+  void Apply(const VersionEdit& edit, const Status& decoded) {
     const uint32_t id = edit.column_family();
     if (edit.adds_column_family()) {
       families_[id].name = names_[id] = edit.column_family_name();
@@ -177,6 +178,7 @@ class EditReplay {
     }
     const auto family = families_.find(id);
     if (family != families_.end()) {
+      if (family->second.status.ok()) family->second.status = decoded;
       family->second.Apply(edit);
     } else if (status_.ok()) {
       status_ = Status::Corruption("an edit of the unknown column family " +
@@ -338,9 +340,12 @@ Status RunDumpManifest(Session* session) {
     status = edit.DecodeFrom(record);
     fprintf(out, "edit %" PRIu64 ", to byte %" PRIu64 ", %zu bytes\n", ++count,
             reader->RecordEnd(), record.size());
-    if (!status.ok()) return status.Annotate(path);
-    replay.Apply(edit);
+    if (status.IsCorruption()) return status.Annotate(path);
+    replay.Apply(edit, status);
     PrintEdit(edit, replay.names(), hex, out);
+    if (!status.ok()) {
+      fprintf(out, "  not shown: %s\n", status.message().ToString().c_str());
+    }
   }
   if (OutputFailed(session)) return Status();
   status = EndOf(outcome, reader.get(), out);
