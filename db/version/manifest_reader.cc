@@ -163,19 +163,15 @@ class ManifestReplay {
 
   Status ApplyToFamily(VersionEdit edit, Status unsupported) {
     const uint32_t id = edit.column_family();
-    if (edit.adds_column_family()) {
-      Status status = Add(id, edit.column_family_name());
-      if (!status.ok()) return status;
-    }
+    const bool adds = edit.adds_column_family();
+    Status status =
+        CheckFamilyOf(edit, {families_.contains(id),
+                             adds && names_.contains(edit.column_family_name()),
+                             families_.size()});
+    if (!status.ok()) return status;
+    if (adds) Add(id, edit.column_family_name());
     const auto place = families_.find(id);
-    if (place == families_.end()) {
-      return Status::Corruption("an edit of the unknown column family " +
-                                std::to_string(id));
-    }
     if (edit.drops_column_family()) {
-      if (id == 0) {
-        return Status::Corruption("an edit drops the default column family");
-      }
       names_.erase(place->second.state->name);
       families_.erase(place);
       return Status::OK();
@@ -191,29 +187,18 @@ class ManifestReplay {
     if (family.builder == nullptr || !family.unsupported.ok()) {
       return Status::OK();
     }
-    Status status = family.builder->Apply(std::move(edit));
+    status = family.builder->Apply(std::move(edit));
     return status.ok() ? status
                        : AnnotateWith(*family.state, std::move(status));
   }
 
-  Status Add(uint32_t id, const std::string& name) {
-    if (families_.contains(id)) {
-      return Status::Corruption("an edit adds column family " +
-                                std::to_string(id) + ", which exists");
-    }
-    if (!names_.insert(name).second) {
-      return Status::Corruption("two column families have the name " + name);
-    }
-    if (families_.size() >= kMaxFamilies) {
-      return Status::NotSupported("more than " + std::to_string(kMaxFamilies) +
-                                  " column families");
-    }
+  void Add(uint32_t id, const std::string& name) {
+    names_.insert(name);
     auto state = std::make_unique<FamilyManifest>();
     state->id = id;
     state->name = name;
     state_->max_column_family = std::max(state_->max_column_family, id);
     Begin(std::move(state));
-    return Status::OK();
   }
 
   static Status CheckComparator(const FamilyManifest& family) {
@@ -312,10 +297,8 @@ Status ReadManifest(Env* env, const std::string& db_path,
   if (!status.ok()) return status.Annotate(path);
 
   // CreateFamilyLocked gives no larger one to a family.
-  if (state->max_column_family > kMaxColumnFamilyId) {
-    return Status::Corruption(path,
-                              "has a column family id that none can have");
-  }
+  status = CheckFamilyId(state->max_column_family);
+  if (!status.ok()) return status.Annotate(path);
   // Make every number in use smaller than the next one, whatever the edits say.
   // A new log must not seem older than the logs that are kept.
   uint64_t in_use = std::max({state->manifest_number, state->prev_log_number,
@@ -329,9 +312,8 @@ Status ReadManifest(Env* env, const std::string& db_path,
       state->last_sequence = f->largest_sequence;
     }
   });
-  if (in_use > kMaxFileNumber || state->next_file_number > kMaxFileNumber) {
-    return Status::Corruption(path, "has a file number that none can have");
-  }
+  status = CheckFileNumber(std::max(in_use, state->next_file_number));
+  if (!status.ok()) return status.Annotate(path);
   if (state->next_file_number <= in_use) {
     state->next_file_number = in_use + 1;
   }

@@ -10,16 +10,13 @@
 #include <string>
 #include <vector>
 
+#include "db/version/edit_rules.h"
 #include "db/version/version_edit.h"
 #include "table/block/internal_key.h"
 #include "varve/env.h"
 #include "varve/status.h"
 
 namespace varve {
-
-// The most live column families. A bound for damaged MANIFESTs, which creation
-// obeys too. RocksDB becomes unusable with far fewer.
-inline constexpr size_t kMaxFamilies = size_t{1} << 16;
 
 // A column family, as read from the MANIFEST.
 struct FamilyManifest {

@@ -5,9 +5,11 @@
 #include <unordered_set>
 #include <utility>
 
+#include "db/version/edit_rules.h"
 #include "db/version/version_builder.h"
 #include "env/file_names.h"
 #include "monitoring/span.h"
+#include "table/block/comparator_mismatch.h"
 
 namespace varve {
 
@@ -175,10 +177,14 @@ Status VersionSet::LogAndApply(std::span<const FamilyEdit> edits) {
   const uint64_t number = fresh ? NewFileNumber() : manifest_number_;
   CompleteEdits(edits);
 
+  std::vector<std::string> records(edits.size());
+  for (size_t i = 0; i < edits.size(); ++i)
+    edits[i].edit->EncodeTo(&records[i]);
   std::vector<Version*> versions;  // Parallel to the edits.
   bool in_doubt = false;
-  Status status;
+  Status status = CheckEdits(edits, records);
   for (const FamilyEdit& part : edits) {
+    if (!status.ok()) break;
     std::vector<FileMetaData*> levels[kNumLevels];
     VersionBuilder builder(part.family->comparator_, part.family->current_);
     status = builder.Apply(*part.edit);
@@ -190,10 +196,7 @@ Status VersionSet::LogAndApply(std::span<const FamilyEdit> edits) {
     versions.back()->RefLocked();
   }
   if (status.ok()) {
-    std::vector<std::string> records(edits.size()), snapshot;
-    for (size_t i = 0; i < edits.size(); ++i) {
-      edits[i].edit->EncodeTo(&records[i]);
-    }
+    std::vector<std::string> snapshot;
     if (fresh) snapshot = EncodeCurrent(*edits[0].edit->last_sequence());
     mutex_->Unlock();
     status = fresh ? CreateManifest(number, snapshot, records, &in_doubt)
@@ -222,6 +225,84 @@ Status VersionSet::LogAndApply(std::span<const FamilyEdit> edits) {
   writing_ = false;
   writing_done_.SignalAll();
   return status;
+}
+
+Status VersionSet::CheckEdits(std::span<const FamilyEdit> edits,
+                              const std::vector<std::string>& records) const {
+  for (size_t i = 0; i < edits.size(); ++i) {
+    const FamilyVersions* const family = edits[i].family;
+    const VersionEdit& edit = *edits[i].edit;
+    const bool adds = edit.adds_column_family();
+    // An object of another VersionSet may have an id of this one. The families
+    // before an edit of a group are those before the group, because an edit
+    // that adds or drops one is alone.
+    Status status = CheckFamilyOf(
+        edit, {adds ? std::any_of(families_.begin(), families_.end(),
+                                  [family](const FamilyVersions* live) {
+                                    return live->id_ == family->id_;
+                                  })
+                    : std::find(families_.begin(), families_.end(), family) !=
+                          families_.end(),
+               adds && std::any_of(families_.begin(), families_.end(),
+                                   [&edit](const FamilyVersions* live) {
+                                     return live->name_ ==
+                                            edit.column_family_name();
+                                   }),
+               families_.size()});
+    if (status.ok() && edits.size() > 1 &&
+        (adds || edit.drops_column_family())) {
+      status = Status::NotSupported("a family is added or dropped in a group");
+    }
+    const char* const comparator =
+        family->comparator_->user_comparator()->Name();
+    if (status.ok() && edit.comparator().value_or(comparator) != comparator) {
+      status = ComparatorMismatch(*edit.comparator(), comparator);
+    }
+    if (status.ok()) status = CheckFamilyId(family->id_);
+    if (status.ok())
+      status = CheckFamilyId(edit.max_column_family().value_or(0));
+    if (status.ok()) status = CheckFileNumber(LargestFileNumber(edit));
+    if (status.ok()) status = VersionEdit().DecodeFrom(records[i]);
+    if (!status.ok()) {
+      return status.Annotate("column family " + family->name_ +
+                             ": an edit that cannot be read");
+    }
+  }
+  return CheckNewFiles(edits);
+}
+
+Status VersionSet::CheckNewFiles(std::span<const FamilyEdit> edits) const {
+  std::vector<std::pair<uint64_t, const FamilyVersions*>> added;
+  for (const FamilyEdit& part : edits) {
+    for (const auto& [level, file] : part.edit->new_files()) {
+      added.emplace_back(file.number, part.family);
+    }
+  }
+  if (families_.size() < 2 || added.empty()) return Status::OK();
+  std::sort(added.begin(), added.end());
+  const auto twice = [](uint64_t number) {
+    return Status::Corruption("table " + std::to_string(number) +
+                              " is in two column families");
+  };
+  for (size_t i = 1; i < added.size(); ++i) {
+    if (added[i].first == added[i - 1].first) return twice(added[i].first);
+  }
+  for (const FamilyVersions* const family : families_) {
+    for (int level = 0; level < kNumLevels; ++level) {
+      for (const FileMetaData* const file : family->current_->files(level)) {
+        const auto place =
+            std::lower_bound(added.begin(), added.end(), file->number,
+                             [](const auto& one, uint64_t number) {
+                               return one.first < number;
+                             });
+        if (place != added.end() && place->first == file->number &&
+            place->second != family) {
+          return twice(file->number);
+        }
+      }
+    }
+  }
+  return Status::OK();
 }
 
 void VersionSet::FinishEdit(std::span<const FamilyEdit> edits,

@@ -55,7 +55,8 @@ class VersionSet {
   // installs the resulting version as the family's current one. Fills in the
   // edit's counters. Edits of several threads are applied one after another.
   // May release the mutex and reacquire it. Returns ShutdownInProgress if the
-  // family was dropped.
+  // family was dropped. Returns an error, and changes no file, if the edit is
+  // one that ReadManifest would refuse.
   //
   // On failure the current version does not change. After a failed write, the
   // MANIFEST is not used again, and the next edit creates a new one. A later
@@ -145,6 +146,12 @@ class VersionSet {
                         const std::vector<std::string>& snapshot,
                         const std::vector<std::string>& records,
                         bool* in_doubt);
+  // Returns an error if a MANIFEST with the edits could not be read. `records`
+  // are the encoded edits. VersionBuilder checks the tables of each family.
+  Status CheckEdits(std::span<const FamilyEdit> edits,
+                    const std::vector<std::string>& records) const;
+  // Returns Corruption if a table that the edits add is in two families.
+  Status CheckNewFiles(std::span<const FamilyEdit> edits) const;
   // Sets the counters of the edits, after the mutex was last released.
   void CompleteEdits(std::span<const FamilyEdit> edits);
   // Encodes the current versions and counters as the first records of a

@@ -1,17 +1,24 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
 // Goal: a change of several families that cannot be applied leaves nothing
-// behind. Method: two families and edits of both, the second of which removes a
-// table that is not there.
+// behind, and an edit that no MANIFEST may have is not written to one. Method:
+// two families and edits of both, the second of which removes a table that is
+// not there; and a table of bad edits, after each of which the MANIFEST is as
+// before, and is read.
 
 #include "db/version/version_set.h"
 
+#include <functional>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "db/version/manifest_reader.h"
+#include "env/file_names.h"
 #include "table/reader/table_cache.h"
 #include "test/testing/db_helpers.h"
+#include "util/bytes/coding.h"
 #include "varve/comparator.h"
 
 namespace varve::test {
@@ -48,6 +55,210 @@ TEST(VersionSetTest, AChangeThatCannotBeAppliedLeavesNoManifestToRemove) {
   std::vector<std::string> names;
   ASSERT_TRUE(Ok(env->GetChildren("/db", &names)));
   EXPECT_TRUE(names.empty());
+}
+
+// Two families, of which the second has a table.
+class BadEditsTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(Ok(env_->CreateDirIfMissing("/db")));
+    ASSERT_TRUE(Ok(env_->NewDirectory("/db", &directory_)));
+    MutexLock lock(&mutex_);
+    ManifestState state;
+    versions_.Initialize(&state, directory_.get());
+    versions_.AddFamilyLocked(&first_, &state.default_family());
+    VersionEdit edit;
+    edit.SetLogNumber(1);
+    ASSERT_TRUE(Ok(versions_.LogAndApply(&first_, &edit)));
+    ASSERT_TRUE(Ok(versions_.CreateFamilyLocked(&second_, 1)));
+    VersionEdit add;
+    add.AddFile(1, File(kTable, "b", "d"));
+    ASSERT_TRUE(Ok(versions_.LogAndApply(&second_, &add)));
+  }
+
+  static FileMetaData File(uint64_t number, const std::string& smallest,
+                           const std::string& largest) {
+    FileMetaData file;
+    file.number = number;
+    file.file_size = 100;
+    file.smallest = InternalKey(smallest, 5);
+    file.largest = InternalKey(largest, 5);
+    file.smallest_sequence = file.largest_sequence = 5;
+    return file;
+  }
+  static std::string InternalKey(const std::string& key, uint64_t sequence) {
+    std::string encoded = key;
+    PutFixed64(&encoded, sequence << 8 | 1);
+    return encoded;
+  }
+
+  std::string Manifest() {
+    std::string bytes;
+    EXPECT_TRUE(Ok(ReadFileToString(
+        env_.get(), ManifestFileName("/db", versions_.manifest_number()),
+        &bytes)));
+    return bytes;
+  }
+  // The group is refused, no file changes, and the next edit is written.
+  void ExpectRefused(std::vector<VersionSet::FamilyEdit> group,
+                     const char* what) {
+    MutexLock lock(&mutex_);
+    const std::string before = Manifest();
+    const Status status = versions_.LogAndApply(group);
+    EXPECT_FALSE(status.ok()) << what;
+    EXPECT_EQ(Manifest(), before) << what;
+    VersionEdit good;
+    good.AddFile(0, File(versions_.NewFileNumber(), "a", "z"));
+    EXPECT_TRUE(Ok(versions_.LogAndApply(&first_, &good))) << what;
+    ManifestState state;
+    EXPECT_TRUE(Ok(
+        ReadManifest(env_.get(), "/db", ForAllFamilies(&comparator_), &state)))
+        << what << " " << status.ToString();
+    EXPECT_EQ(state.families.size(), 2u) << what;
+  }
+  void ExpectRefused(FamilyVersions* family,
+                     const std::function<void(VersionEdit*)>& make,
+                     const char* what) {
+    VersionEdit edit;
+    make(&edit);
+    ExpectRefused({{family, &edit}}, what);
+  }
+
+  static constexpr uint64_t kTable = 20;
+
+  const std::unique_ptr<Env> env_ = NewMemoryEnv(Env::Default());
+  std::unique_ptr<Directory> directory_;
+  const InternalKeyComparator comparator_{BytewiseComparator()};
+  const InternalKeyComparator reverse_{ReverseBytewiseComparator()};
+  TableCache caches_[4] = {
+      {"/db", env_.get(), FileOptions(), TableReaderOptions(), 10},
+      {"/db", env_.get(), FileOptions(), TableReaderOptions(), 10},
+      {"/db", env_.get(), FileOptions(), TableReaderOptions(), 10},
+      {"/db", env_.get(), FileOptions(), TableReaderOptions(), 10}};
+  FamilyVersions first_{"default", &comparator_, &caches_[0], true};
+  FamilyVersions second_{"second", &comparator_, &caches_[1], true};
+  Mutex mutex_;
+  VersionSet versions_{"/db", env_.get(), &mutex_};
+};
+
+TEST_F(BadEditsTest, OfTablesAreNotWritten) {
+  const auto adds = [this](int level, FileMetaData file, const char* what) {
+    ExpectRefused(
+        &second_, [&](VersionEdit* edit) { edit->AddFile(level, file); }, what);
+  };
+  adds(1, File(kTable, "e", "f"), "a table twice in a level");
+  adds(2, File(kTable, "e", "f"), "a table in two levels");
+  adds(1, File(21, "c", "e"), "tables of a level that overlap");
+  adds(1, File(21, "f", "e"), "a table that ends before it begins");
+  adds(kNumLevels, File(21, "e", "f"), "a level that Varve has not");
+  adds(1000, File(21, "e", "f"), "a level that none has");
+  adds(-1, File(21, "e", "f"), "a level below 0");
+  adds(1, File(kMaxFileNumber + 1, "e", "f"), "a number that is too large");
+  FileMetaData file = File(21, "e", "f");
+  file.smallest = "e";
+  adds(1, file, "a key without a sequence number");
+  file = File(21, "e", "f");
+  file.file_size = UINT64_MAX;
+  adds(1, file, "a size that no file has");
+  file = File(21, "e", "f");
+  file.largest_sequence = kMaxSequenceNumber + 1;
+  adds(1, file, "a sequence number that is too large");
+  file = File(21, "e", "f");
+  file.other_fields = std::string("\x63\1?", 3);
+  adds(1, file, "a field that must be understood");
+  for (const auto& [level, number] :
+       {std::pair<int, uint64_t>{1, 21}, {2, kTable}, {kNumLevels, kTable}}) {
+    ExpectRefused(
+        &second_, [&](VersionEdit* edit) { edit->RemoveFile(level, number); },
+        "a table is removed from where it is not");
+  }
+  ExpectRefused(
+      &first_,
+      [](VersionEdit* edit) { edit->AddFile(1, File(kTable, "b", "d")); },
+      "a table of another family");
+  VersionEdit one;
+  one.AddFile(2, File(22, "b", "d"));
+  VersionEdit other = one;
+  ExpectRefused({{&first_, &one}, {&second_, &other}},
+                "a table that two families get");
+}
+
+TEST_F(BadEditsTest, OfFamiliesAreNotWritten) {
+  ExpectRefused(
+      &first_, [](VersionEdit* edit) { edit->DropColumnFamily(); },
+      "the default family is dropped");
+  for (FamilyVersions* const family : {&first_, &second_}) {
+    ExpectRefused(
+        family, [](VersionEdit* edit) { edit->AddColumnFamily("third"); },
+        "an id is added twice");
+  }
+  ExpectRefused(
+      &second_, [](VersionEdit* edit) { edit->SetComparatorName("other"); },
+      "another comparator");
+  ExpectRefused(
+      &second_,
+      [](VersionEdit* edit) {
+        edit->SetMaxColumnFamily(kMaxColumnFamilyId + 1);
+      },
+      "an id that no family can have");
+  ExpectRefused(
+      &second_,
+      [](VersionEdit* edit) { edit->SetLogNumber(kMaxFileNumber + 1); },
+      "a log number that none can have");
+
+  // Of another VersionSet, with an id of this one and with another id.
+  FamilyVersions foreign("second", &comparator_, &caches_[2], true);
+  FamilyVersions unknown("third", &comparator_, &caches_[3], true);
+  {
+    Mutex mutex;
+    VersionSet other("/other", env_.get(), &mutex);
+    MutexLock lock(&mutex);
+    ManifestState state;
+    other.Initialize(&state, directory_.get());
+    FamilyManifest manifest;
+    manifest.id = second_.id();
+    other.AddFamilyLocked(&foreign, &manifest);
+    manifest.id = 7;
+    other.AddFamilyLocked(&unknown, &manifest);
+    for (FamilyVersions* const family : {&foreign, &unknown}) {
+      ExpectRefused(
+          family, [](VersionEdit* edit) { edit->SetLogNumber(3); },
+          "a family of another database");
+      MutexLock here(&mutex_);
+      const std::string before = Manifest();
+      EXPECT_TRUE(versions_.DropFamilyLocked(family).IsCorruption());
+      EXPECT_EQ(Manifest(), before);
+      EXPECT_FALSE(family->is_dropped());
+    }
+  }
+  VersionEdit drop;
+  drop.DropColumnFamily();
+  VersionEdit after;
+  after.SetLogNumber(3);
+  ExpectRefused({{&second_, &drop}, {&second_, &after}},
+                "an edit of a family after its drop");
+}
+
+TEST_F(BadEditsTest, AFamilyOfAUsedNameIsNotCreated) {
+  FamilyVersions third("second", &comparator_, &caches_[2], true);
+  MutexLock lock(&mutex_);
+  const std::string before = Manifest();
+  EXPECT_TRUE(versions_.CreateFamilyLocked(&third, 1).IsCorruption());
+  EXPECT_EQ(Manifest(), before);
+  versions_.RemoveFamilyLocked(&third);
+  // Once the name is free, another comparator may have it.
+  ASSERT_TRUE(Ok(versions_.DropFamilyLocked(&second_)));
+  FamilyVersions again("second", &reverse_, &caches_[3], true);
+  ASSERT_TRUE(Ok(versions_.CreateFamilyLocked(&again, 1)));
+  ManifestState state;
+  EXPECT_TRUE(Ok(ReadManifest(
+      env_.get(), "/db",
+      [this](const std::string& name) {
+        return name == "second" ? &reverse_ : &comparator_;
+      },
+      &state)));
+  versions_.RemoveFamilyLocked(&again);
+  versions_.RemoveFamilyLocked(&second_);
 }
 
 }  // namespace
