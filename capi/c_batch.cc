@@ -146,6 +146,13 @@ bool CanAdd(varve_writebatch_t* batch,
   return false;
 }
 
+// Returns the handle of the DB. CanAdd was true.
+varve::ColumnFamilyHandle* HandleOf(
+    const varve_column_family_handle_t* family) {
+  return family->rep != nullptr ? family->rep.get()
+                                : family->db->DefaultColumnFamily();
+}
+
 }  // namespace
 
 extern "C" {
@@ -275,7 +282,7 @@ void varve_writebatch_put_cf(varve_writebatch_t* batch,
                              const char* key, size_t klen, const char* val,
                              size_t vlen) {
   if (!CanAdd(batch, column_family)) return;
-  batch->rep.Put(column_family->rep.get(), ToUpdate(key, klen),
+  batch->rep.Put(HandleOf(column_family), ToUpdate(key, klen),
                  ToUpdate(val, vlen));
 }
 
@@ -283,14 +290,14 @@ void varve_writebatch_delete_cf(varve_writebatch_t* batch,
                                 varve_column_family_handle_t* column_family,
                                 const char* key, size_t klen) {
   if (!CanAdd(batch, column_family)) return;
-  batch->rep.Delete(column_family->rep.get(), ToUpdate(key, klen));
+  batch->rep.Delete(HandleOf(column_family), ToUpdate(key, klen));
 }
 
 void varve_writebatch_singledelete_cf(
     varve_writebatch_t* batch, varve_column_family_handle_t* column_family,
     const char* key, size_t klen) {
   if (!CanAdd(batch, column_family)) return;
-  batch->rep.SingleDelete(column_family->rep.get(), ToUpdate(key, klen));
+  batch->rep.SingleDelete(HandleOf(column_family), ToUpdate(key, klen));
 }
 
 void varve_writebatch_delete_range_cf(
@@ -298,7 +305,7 @@ void varve_writebatch_delete_range_cf(
     const char* start_key, size_t start_key_len, const char* end_key,
     size_t end_key_len) {
   if (!CanAdd(batch, column_family)) return;
-  batch->rep.DeleteRange(column_family->rep.get(),
+  batch->rep.DeleteRange(HandleOf(column_family),
                          ToUpdate(start_key, start_key_len),
                          ToUpdate(end_key, end_key_len));
 }
@@ -348,7 +355,7 @@ void varve_writebatch_merge_cf(varve_writebatch_t* batch,
                                const char* key, size_t klen, const char* val,
                                size_t vlen) {
   if (!CanAdd(batch, column_family)) return;
-  batch->rep.Merge(column_family->rep.get(), ToUpdate(key, klen),
+  batch->rep.Merge(HandleOf(column_family), ToUpdate(key, klen),
                    ToUpdate(val, vlen));
 }
 

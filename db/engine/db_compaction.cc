@@ -12,9 +12,10 @@ namespace varve {
 Status DBImpl::CompactRange(const CompactRangeOptions& options,
                             ColumnFamilyHandle* handle, const Slice* begin,
                             const Slice* end) {
+  ColumnFamily* const family = FamilyHandle::FamilyOf(families_, handle);
+  if (family == nullptr) return ForeignHandleError();
   if (read_only_) return ReadOnlyError();
   if (IsClosed()) return ClosedError();
-  ColumnFamily* const family = FamilyOf(families_, handle);
   const UserKeyRange range{begin, end};
   Status status = CompactRangeOnce(family, options, range);
   if (!status.IsNoSpace()) return status;
@@ -42,8 +43,9 @@ Status DBImpl::CompactRangeOnce(ColumnFamily* family,
 
 Status DBImpl::SetOptions(ColumnFamilyHandle* handle,
                           const std::map<std::string, std::string>& changes) {
+  ColumnFamily* const family = FamilyHandle::FamilyOf(families_, handle);
+  if (family == nullptr) return ForeignHandleError();
   if (read_only_) return ReadOnlyError();
-  ColumnFamily* const family = FamilyOf(families_, handle);
   // Leadership: leaders read some of them without the mutex.
   const WriteQueue::Exclusive leader(&write_queue_);
   MutexLock lock(&mutex_);

@@ -48,6 +48,11 @@ Status DB::DestroyColumnFamilyHandle(ColumnFamilyHandle* family) {
   if (family == DefaultColumnFamily()) {
     return Status::InvalidArgument("the handle belongs to the DB");
   }
+  // Another DB may own it.
+  if (family != nullptr && DefaultColumnFamily() != nullptr &&
+      FamilyHandle::AreOfTwoDbs(*family, *DefaultColumnFamily())) {
+    return ForeignHandleError();
+  }
   delete family;
   return Status::OK();
 }
@@ -109,9 +114,8 @@ Status DBImpl::CreateColumnFamily(const ColumnFamilyOptions& options,
     }
   }
   if (status.ok()) {
-    auto* const created = new FamilyHandle(added, handles_, true);
-    created->family()->JoinBudget();
-    *handle = created;
+    *handle = new FamilyHandle(added, handles_, true);
+    added->JoinBudget();
   }
   if (unused != nullptr) unused->Close();
   return status;
@@ -172,8 +176,9 @@ void DBImpl::RemoveOptionsFilesLocked() {
 }
 
 Status DBImpl::DropColumnFamily(ColumnFamilyHandle* handle) {
+  ColumnFamily* const family = FamilyHandle::FamilyOf(families_, handle);
+  if (family == nullptr) return ForeignHandleError();
   if (read_only_) return ReadOnlyError();
-  ColumnFamily* const family = FamilyOf(families_, handle);
   if (family == &family_) {
     return Status::InvalidArgument("the default column family stays");
   }

@@ -120,8 +120,9 @@ bool DBImpl::WorkRunsLocked() const {
 Status DBImpl::GetApproximateSizes(ColumnFamilyHandle* handle,
                                    const Range* ranges, size_t count,
                                    uint64_t* sizes) {
+  ColumnFamily* const family = FamilyHandle::FamilyOf(families_, handle);
+  if (family == nullptr) return ForeignHandleError();
   if (IsClosed()) return ClosedError();
-  ColumnFamily* const family = FamilyOf(families_, handle);
   SuperVersion* const super_version = family->super_versions().Reference();
   for (size_t i = 0; i < count; ++i) {
     const uint64_t start = super_version->version->ApproximateOffsetOf(
@@ -153,17 +154,19 @@ DbProperties DBImpl::Properties(ColumnFamily* family) {
        }});
 }
 
-bool DBImpl::GetProperty(ColumnFamilyHandle* family, const Slice& property,
+bool DBImpl::GetProperty(ColumnFamilyHandle* handle, const Slice& property,
                          std::string* value) {
   value->clear();
-  return !IsClosed() &&
-         Properties(FamilyOf(families_, family)).Get(property, value);
+  ColumnFamily* const family = FamilyHandle::FamilyOf(families_, handle);
+  return family != nullptr && !IsClosed() &&
+         Properties(family).Get(property, value);
 }
 
-bool DBImpl::GetIntProperty(ColumnFamilyHandle* family, const Slice& property,
+bool DBImpl::GetIntProperty(ColumnFamilyHandle* handle, const Slice& property,
                             uint64_t* value) {
-  return !IsClosed() &&
-         Properties(FamilyOf(families_, family)).GetInt(property, value);
+  ColumnFamily* const family = FamilyHandle::FamilyOf(families_, handle);
+  return family != nullptr && !IsClosed() &&
+         Properties(family).GetInt(property, value);
 }
 
 Status DBImpl::VerifyChecksum() {

@@ -255,7 +255,7 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
       family_(kDefaultColumnFamilyName, &options_, SharedParts(nullptr)),
       families_(&family_),
       handles_(std::make_shared<FamilyHandles>(
-          &mutex_,
+          families_.db_number(), &mutex_,
           [this](ColumnFamily* family) VARVE_NO_THREAD_SAFETY_ANALYSIS {
             families_.UnrefLocked(family);
             jobs_.PurgeLaterLocked();

@@ -36,9 +36,9 @@ CounterGroup GroupOfLevel(CounterGroup of_level0, int level) {
 // before.
 IteratorTreeKey TreeKey(const SuperVersion& super_version,
                         const VersionRangeTombstones* tombstones,
-                        uint64_t instance_id, const ReadOptions& options) {
+                        uint64_t db_number, const ReadOptions& options) {
   IteratorTreeKey key;
-  key.db = instance_id;
+  key.db = db_number;
   key.super_version = super_version.number;
   key.has_memtable = !super_version.memtable->empty();
   key.has_tombstones =
@@ -229,16 +229,26 @@ Status DBImpl::Get(const ReadOptions& options, const Slice& key,
   return reader_.GetInto(&family_, options, key, &target);
 }
 
-Status DBImpl::Get(const ReadOptions& options, ColumnFamilyHandle* family,
+Status DBImpl::Get(const ReadOptions& options, ColumnFamilyHandle* handle,
                    const Slice& key, PinnableSlice* value) {
   ReadTarget target(value);
-  return reader_.GetInto(FamilyOf(families_, family), options, key, &target);
+  ColumnFamily* const family = FamilyHandle::FamilyOf(families_, handle);
+  if (family == nullptr) [[unlikely]] {
+    target.Clear();
+    return ForeignHandleError();
+  }
+  return reader_.GetInto(family, options, key, &target);
 }
 
-Status DBImpl::Get(const ReadOptions& options, ColumnFamilyHandle* family,
+Status DBImpl::Get(const ReadOptions& options, ColumnFamilyHandle* handle,
                    const Slice& key, std::string* value) {
   ReadTarget target(value);
-  return reader_.GetInto(FamilyOf(families_, family), options, key, &target);
+  ColumnFamily* const family = FamilyHandle::FamilyOf(families_, handle);
+  if (family == nullptr) [[unlikely]] {
+    target.Clear();
+    return ForeignHandleError();
+  }
+  return reader_.GetInto(family, options, key, &target);
 }
 
 Status DbReader::GetInto(ColumnFamily* family, const ReadOptions& options,
@@ -346,15 +356,15 @@ void DbReader::CountGet(const ReadCounts& counts, bool in_memtable,
 void DBImpl::MultiGet(const ReadOptions& options, ColumnFamilyHandle* family,
                       size_t count, const Slice* keys, PinnableSlice* values,
                       Status* statuses) {
-  reader_.MultiGetInto(FamilyOf(families_, family), options, count, keys,
-                       values, statuses);
+  reader_.MultiGetInto(FamilyHandle::FamilyOf(families_, family), options,
+                       count, keys, values, statuses);
 }
 
 void DBImpl::MultiGet(const ReadOptions& options, ColumnFamilyHandle* family,
                       size_t count, const Slice* keys, std::string* values,
                       Status* statuses) {
-  reader_.MultiGetInto(FamilyOf(families_, family), options, count, keys,
-                       values, statuses);
+  reader_.MultiGetInto(FamilyHandle::FamilyOf(families_, family), options,
+                       count, keys, values, statuses);
 }
 
 void DBImpl::MultiGet(const ReadOptions& options, size_t count,
@@ -377,10 +387,10 @@ void DbReader::MultiGetFamilies(const ReadOptions& options, size_t count,
                                 const Slice* keys, Value* values,
                                 Status* statuses) {
   if (count == 0) return;
-  ColumnFamily* const first = FamilyOf(families_, families[0]);
+  ColumnFamily* const first = FamilyHandle::FamilyOf(families_, families[0]);
   if (std::all_of(families, families + count,
                   [this, first](ColumnFamilyHandle* family) {
-                    return FamilyOf(families_, family) == first;
+                    return FamilyHandle::FamilyOf(families_, family) == first;
                   })) {
     MultiGetInto(first, options, count, keys, values, statuses);
     return;
@@ -388,8 +398,8 @@ void DbReader::MultiGetFamilies(const ReadOptions& options, size_t count,
   std::vector<size_t> order(count);
   for (size_t i = 0; i < count; ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return std::less<>()(FamilyOf(families_, families[a]),
-                         FamilyOf(families_, families[b]));
+    return std::less<>()(FamilyHandle::FamilyOf(families_, families[a]),
+                         FamilyHandle::FamilyOf(families_, families[b]));
   });
   ReadOptions at_one_moment = options;
   SnapshotImpl* snapshot = nullptr;
@@ -399,9 +409,11 @@ void DbReader::MultiGetFamilies(const ReadOptions& options, size_t count,
   }
   std::vector<Slice> some_keys;
   for (size_t begin = 0, end = 0; begin < count; begin = end) {
-    ColumnFamily* const family = FamilyOf(families_, families[order[begin]]);
+    ColumnFamily* const family =
+        FamilyHandle::FamilyOf(families_, families[order[begin]]);
     some_keys.clear();
-    for (; end < count && FamilyOf(families_, families[order[end]]) == family;
+    for (; end < count &&
+           FamilyHandle::FamilyOf(families_, families[order[end]]) == family;
          ++end) {
       some_keys.push_back(keys[order[end]]);
     }
@@ -422,6 +434,13 @@ void DbReader::MultiGetInto(ColumnFamily* family, const ReadOptions& options,
                             size_t count, const Slice* keys, Value* values,
                             Status* statuses) {
   const RequestSpan span("DB::MultiGet");
+  if (family == nullptr) [[unlikely]] {
+    for (size_t i = 0; i < count; ++i) {
+      ReadTarget(&values[i]).Clear();
+      statuses[i] = ForeignHandleError();
+    }
+    return;
+  }
   std::optional<MeasuredOperation> operation;
   if (IsOperationMeasured(stats_)) [[unlikely]] {
     operation.emplace(stats_, HistogramType::kDbMultiGet, env_);
@@ -467,7 +486,8 @@ void DbReader::MultiGetInto(ColumnFamily* family, const ReadOptions& options,
 std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options,
                                               ColumnFamilyHandle* family) {
   const RequestSpan span("DB::NewIterator");
-  return reader_.NewIteratorFor<false>(FamilyOf(families_, family), options);
+  return reader_.NewIteratorFor<false>(
+      FamilyHandle::FamilyOf(families_, family), options);
 }
 
 // The snapshot is taken before any SuperVersion. Otherwise a memtable could be
@@ -515,6 +535,8 @@ bool DbReader::SeesAllUpTo(const ColumnFamily& family,
 template <bool kOwn>
 std::unique_ptr<Iterator> DbReader::NewIteratorFor(ColumnFamily* family,
                                                    const ReadOptions& options) {
+  if (family == nullptr) [[unlikely]]
+    return NewErrorIterator(ForeignHandleError());
   const SuperVersionCache::Read read = BeginRead(family, options);
   SuperVersion* const super_version = read.super_version;
   super_version->Ref();
@@ -535,7 +557,7 @@ std::unique_ptr<Iterator> DbReader::NewIteratorFor(ColumnFamily* family,
     return NewErrorIterator(std::move(status));
   }
   const IteratorTreeKey key =
-      TreeKey(*super_version, tombstones.get(), instance_id_, options);
+      TreeKey(*super_version, tombstones.get(), families_.db_number(), options);
   parts.comparator = &family->comparator();
   // Range deletions that a table failed to yield may be readable the next time.
   const bool fresh = renews_arenas_ ||

@@ -113,7 +113,6 @@ class DbReader final : private IteratorOwner {
   Mutex& mutex_;
   const bool renews_arenas_;
   const bool ignores_waste_;
-  const uint64_t instance_id_ = NewSlotNumber();
   std::atomic<int> live_iterators_{0};
 };
 

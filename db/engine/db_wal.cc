@@ -13,13 +13,14 @@ namespace varve {
 
 namespace {
 
-// Returns the families of the handles without duplicates.
+// Returns the families of the handles without duplicates. The first is null if
+// a handle is not of this DB.
 std::vector<ColumnFamily*> FamiliesOf(
     const FamilySet& families,
     const std::vector<ColumnFamilyHandle*>& handles) {
   std::vector<ColumnFamily*> found;
   for (ColumnFamilyHandle* const handle : handles) {
-    found.push_back(FamilyOf(families, handle));
+    found.push_back(FamilyHandle::FamilyOf(families, handle));
   }
   std::sort(found.begin(), found.end());
   found.erase(std::unique(found.begin(), found.end()), found.end());
@@ -74,12 +75,14 @@ void DBImpl::NoteLogsEndLocked() {
 }
 
 Status DBImpl::Flush(const FlushOptions& options, ColumnFamilyHandle* family) {
-  return FlushFamilies(options, {FamilyOf(families_, family)});
+  return Flush(options, std::vector<ColumnFamilyHandle*>{family});
 }
 
 Status DBImpl::Flush(const FlushOptions& options,
                      const std::vector<ColumnFamilyHandle*>& families) {
-  return FlushFamilies(options, FamiliesOf(families_, families));
+  std::vector<ColumnFamily*> found = FamiliesOf(families_, families);
+  if (!found.empty() && found.front() == nullptr) return ForeignHandleError();
+  return FlushFamilies(options, std::move(found));
 }
 
 Status DBImpl::FlushFamilies(const FlushOptions& options,

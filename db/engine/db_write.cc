@@ -93,9 +93,13 @@ Status DBImpl::CheckBatch(const WriteOptions& options, WriteBatch* batch,
         "an update of more than 3 GiB, log data of 4 GiB, or more than "
         "4294967295 updates");
   }
-  const bool must_check =
-      WriteBatchInternal::Unchecked(*batch) ||
-      (WriteBatchInternal::HasMerges(*batch) && update == nullptr);
+  bool must_check = WriteBatchInternal::Unchecked(*batch);
+  if (update == nullptr) {
+    const uint64_t db_number = WriteBatchInternal::DbNumber(*batch);
+    if (db_number != 0 && db_number != families_.db_number()) [[unlikely]]
+      return ForeignHandleError();
+    must_check |= WriteBatchInternal::HasMerges(*batch);
+  }
   return must_check ? CheckUpdates(batch) : Status::OK();
 }
 
@@ -157,12 +161,14 @@ Status DBImpl::Put(const WriteOptions& options, const Slice& key,
   return MeasureWrite(options, batch.get(), &update);
 }
 
-Status DBImpl::Put(const WriteOptions& options, ColumnFamilyHandle* family,
+Status DBImpl::Put(const WriteOptions& options, ColumnFamilyHandle* handle,
                    const Slice& key, const Slice& value) {
+  ColumnFamily* const family = FamilyHandle::FamilyOf(families_, handle);
+  if (family == nullptr) [[unlikely]]
+    return ForeignHandleError();
   SingleUpdateBatch batch(key.size() + value.size());
-  batch->Put(family, key, value);
-  const WriteQueue::SingleUpdate update{FamilyOf(families_, family),
-                                        ValueType::kValue, key, value,
+  batch->Put(handle, key, value);
+  const WriteQueue::SingleUpdate update{family, ValueType::kValue, key, value,
                                         PreviewXxh3(key)};
   return MeasureWrite(options, batch.get(), &update);
 }
@@ -175,13 +181,15 @@ Status DBImpl::Delete(const WriteOptions& options, const Slice& key) {
   return MeasureWrite(options, batch.get(), &update);
 }
 
-Status DBImpl::Delete(const WriteOptions& options, ColumnFamilyHandle* family,
+Status DBImpl::Delete(const WriteOptions& options, ColumnFamilyHandle* handle,
                       const Slice& key) {
+  ColumnFamily* const family = FamilyHandle::FamilyOf(families_, handle);
+  if (family == nullptr) [[unlikely]]
+    return ForeignHandleError();
   SingleUpdateBatch batch(key.size());
-  batch->Delete(family, key);
-  const WriteQueue::SingleUpdate update{FamilyOf(families_, family),
-                                        ValueType::kDeletion, key, Slice(),
-                                        PreviewXxh3(key)};
+  batch->Delete(handle, key);
+  const WriteQueue::SingleUpdate update{family, ValueType::kDeletion, key,
+                                        Slice(), PreviewXxh3(key)};
   return MeasureWrite(options, batch.get(), &update);
 }
 
@@ -194,7 +202,8 @@ Status DBImpl::SingleDelete(const WriteOptions& options,
 
 Status DBImpl::Merge(const WriteOptions& options, ColumnFamilyHandle* handle,
                      const Slice& key, const Slice& operand) {
-  ColumnFamily* const family = FamilyOf(families_, handle);
+  ColumnFamily* const family = FamilyHandle::FamilyOf(families_, handle);
+  if (family == nullptr) return ForeignHandleError();
   if (family->options().merge_operator == nullptr) {
     return NoMergeOperatorError();
   }
@@ -206,11 +215,13 @@ Status DBImpl::Merge(const WriteOptions& options, ColumnFamilyHandle* handle,
 }
 
 Status DBImpl::DeleteRange(const WriteOptions& options,
-                           ColumnFamilyHandle* family, const Slice& begin,
+                           ColumnFamilyHandle* handle, const Slice& begin,
                            const Slice& end) {
+  const ColumnFamily* const family = FamilyHandle::FamilyOf(families_, handle);
+  if (family == nullptr) return ForeignHandleError();
   WriteBatch batch;
-  if (FamilyOf(families_, family)->comparator().CompareUser(begin, end) != 0) {
-    batch.DeleteRange(family, begin, end);
+  if (family->comparator().CompareUser(begin, end) != 0) {
+    batch.DeleteRange(handle, begin, end);
   }
   return Write(options, &batch);
 }
@@ -241,9 +252,9 @@ inline Status DBImpl::MeasureWrite(const WriteOptions& options,
 Status DBImpl::WriteThroughQueue(const WriteOptions& options, WriteBatch* batch,
                                  const WriteQueue::SingleUpdate* update) {
   const RequestSpan span("DB::Write");
-  if (read_only_) return ReadOnlyError();
   Status status = CheckBatch(options, batch, update);
   if (!status.ok()) return status;
+  if (read_only_) return ReadOnlyError();
   const TouchedFamilies touched(families_, *batch, update);
   WriteQueue::Writer writer(options, batch, update);
   writer.spans = span.queue();

@@ -14,6 +14,7 @@ FamilyHandle::FamilyHandle(ColumnFamily* family,
       name_(family->name()),
       id_(is_counted ? family->id() : 0),
       comparator_(family->comparator().user_comparator()) {
+  db_number_ = owner_->db_number_;
   if (!is_counted_) return;
   MutexLock lock(owner_->mutex_);
   family_->Ref();
@@ -41,8 +42,7 @@ void FamilyHandles::Orphan() {
   MutexLock lock(mutex_);
   for (FamilyHandle* handle : handles_) {
     release_(handle->family_);
-    handle->family_ = nullptr;
-    handle->owner_ = nullptr;
+    handle->Die();
   }
   handles_.clear();
 }

@@ -10,6 +10,7 @@
 
 #include "db/parts/column_family.h"
 #include "db/parts/family_set.h"
+#include "db/write/write_batch_internal.h"
 #include "util/base/mutex.h"
 #include "varve/column_family.h"
 
@@ -30,10 +31,38 @@ class FamilyHandle final : public ColumnFamilyHandle {
   const Comparator* GetComparator() const override { return comparator_; }
   Status GetDescriptor(ColumnFamilyDescriptor* descriptor) override;
 
-  ColumnFamily* family() const { return family_; }
+  // Returns the handle's family, or the default one for null. Returns null if
+  // the handle is not of the DB of these families, or is dead.
+  static ColumnFamily* FamilyOf(const FamilySet& families,
+                                ColumnFamilyHandle* handle) {
+    if (handle == nullptr) return families.live().front();
+    // Never equal for an object of another class.
+    if (handle->db_number_ != families.db_number()) [[unlikely]]
+      return nullptr;
+    return static_cast<FamilyHandle*>(handle)->family_;
+  }
+  // Returns whether the handles are of two DBs. A dead handle is of none.
+  static bool AreOfTwoDbs(const ColumnFamilyHandle& a,
+                          const ColumnFamilyHandle& b) {
+    return a.db_number_ != b.db_number_ && IsAlive(a) && IsAlive(b);
+  }
 
  private:
   friend class FamilyHandles;
+
+  // The number of a dead handle, which is of no DB. A batch that it was used
+  // for is refused.
+  static constexpr uint64_t kDead = WriteBatchInternal::kMixedDbs;
+
+  // Makes the handle dead, without its reference.
+  void Die() {
+    db_number_ = kDead;
+    family_ = nullptr;
+    owner_ = nullptr;
+  }
+  static bool IsAlive(const ColumnFamilyHandle& handle) {
+    return handle.db_number_ != 0 && handle.db_number_ != kDead;
+  }
 
   ColumnFamily* family_;  // Null once the DB was destroyed.
   // Null then, too, but not after Abandon.
@@ -44,21 +73,15 @@ class FamilyHandle final : public ColumnFamilyHandle {
   const Comparator* const comparator_;
 };
 
-// Returns the family of a handle. Null is the default family.
-inline ColumnFamily* FamilyOf(const FamilySet& families,
-                              ColumnFamilyHandle* handle) {
-  return handle == nullptr ? families.live().front()
-                           : static_cast<FamilyHandle*>(handle)->family();
-}
-
 // The handles that a DB has given out. After Abandon, the handles that are left
 // keep this object. Thread-safety: thread-safe.
 class FamilyHandles {
  public:
   // `mutex` is the DB's. `release` is called with it held, to release a
-  // family's reference.
-  FamilyHandles(Mutex* mutex, std::function<void(ColumnFamily*)> release)
-      : mutex_(mutex), release_(std::move(release)) {}
+  // family's reference. For the number, see FamilySet.
+  FamilyHandles(uint64_t db_number, Mutex* mutex,
+                std::function<void(ColumnFamily*)> release)
+      : db_number_(db_number), mutex_(mutex), release_(std::move(release)) {}
   FamilyHandles(const FamilyHandles&) = delete;
   FamilyHandles& operator=(const FamilyHandles&) = delete;
 
@@ -71,6 +94,7 @@ class FamilyHandles {
  private:
   friend class FamilyHandle;
 
+  const uint64_t db_number_;
   Mutex* const mutex_;
   const std::function<void(ColumnFamily*)> release_;
   std::unordered_set<FamilyHandle*> handles_;  // Guarded by *mutex_.

@@ -31,6 +31,7 @@ Status FoldBatch(const WriteBatch& batch, KeyFolding folding,
   Status status = reader.Init(batch.Data());
   BatchRecord record;
   bool done = false;
+  WriteBatchInternal::NoteDb(folded, WriteBatchInternal::DbNumber(batch));
   while (status.ok()) {
     status = reader.NextOfOurs(&record, &done);
     if (!status.ok() || done) break;

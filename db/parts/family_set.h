@@ -15,19 +15,22 @@
 #include <vector>
 
 #include "db/parts/column_family.h"
+#include "util/threads/thread_slots.h"
 
 namespace varve {
 
 class FamilySet {
  public:
   explicit FamilySet(ColumnFamily* default_family)
-      : live_{default_family}, ids_{0} {}
+      : live_{default_family}, ids_{0}, db_number_(NewSlotNumber()) {}
   FamilySet(const FamilySet&) = delete;
   FamilySet& operator=(const FamilySet&) = delete;
 
   // The live families by increasing id. The first is the default one.
   const std::vector<ColumnFamily*>& live() const { return live_; }
   bool HasOthers() const { return live_.size() > 1; }
+  // The number of the DB, which no other one has in this process.
+  uint64_t db_number() const { return db_number_; }
   // Returns the live family with that id or name, or null. Without dropped
   // families, an id is found at once.
   ColumnFamily* Find(uint32_t id) const {
@@ -87,7 +90,8 @@ class FamilySet {
   ColumnFamily* Search(uint32_t id) const;
 
   std::vector<ColumnFamily*> live_;
-  std::vector<uint32_t> ids_;                          // Of live_.
+  std::vector<uint32_t> ids_;  // Of live_.
+  const uint64_t db_number_;
   std::vector<std::unique_ptr<ColumnFamily>> others_;  // Owned, not dead.
   std::vector<std::unique_ptr<ColumnFamily>> dead_;
 };

@@ -73,10 +73,6 @@ constexpr size_t kMaxRecordOverhead = 1 + 2 * kMaxVarint32Bytes;
   }
 }
 
-uint32_t IdOf(const ColumnFamilyHandle* family) {
-  return family == nullptr ? 0 : family->GetID();
-}
-
 Status NotDefault(uint32_t family) {
   return Status::InvalidArgument(
       "the batch has an update of column family " + std::to_string(family) +
@@ -115,6 +111,7 @@ WriteBatch& WriteBatch::operator=(WriteBatch&& other) noexcept {
   too_long_ = other.too_long_;
   unchecked_ = other.unchecked_;
   has_merges_ = other.has_merges_;
+  db_number_ = other.db_number_;
   families_ = std::move(other.families_);
   other.Clear();
   return *this;
@@ -125,6 +122,7 @@ void WriteBatch::Clear() {
   too_long_ = false;
   unchecked_ = false;
   has_merges_ = false;
+  db_number_ = 0;
   families_.clear();
 }
 
@@ -231,23 +229,30 @@ void WriteBatchInternal::CountFamily(WriteBatch* batch, uint32_t id,
   families.emplace_back(id, bytes);
 }
 
+inline uint32_t WriteBatchInternal::NoteHandle(
+    WriteBatch* batch, const ColumnFamilyHandle* handle) {
+  if (handle == nullptr) return 0;
+  NoteDb(batch, handle->db_number_);
+  return handle->GetID();
+}
+
 void WriteBatch::Put(ColumnFamilyHandle* family, const Slice& key,
                      const Slice& value) {
-  const uint32_t id = IdOf(family);
+  const uint32_t id = WriteBatchInternal::NoteHandle(this, family);
   if (id == 0) return Put(key, value);
   WriteBatchInternal::AddFamilyUpdate(this, BatchTag::kPutInFamily, id, key,
                                       &value);
 }
 
 void WriteBatch::Delete(ColumnFamilyHandle* family, const Slice& key) {
-  const uint32_t id = IdOf(family);
+  const uint32_t id = WriteBatchInternal::NoteHandle(this, family);
   if (id == 0) return Delete(key);
   WriteBatchInternal::AddFamilyUpdate(this, BatchTag::kDeleteInFamily, id, key,
                                       nullptr);
 }
 
 void WriteBatch::SingleDelete(ColumnFamilyHandle* family, const Slice& key) {
-  const uint32_t id = IdOf(family);
+  const uint32_t id = WriteBatchInternal::NoteHandle(this, family);
   if (id == 0) return SingleDelete(key);
   WriteBatchInternal::AddFamilyUpdate(this, BatchTag::kSingleDeleteInFamily, id,
                                       key, nullptr);
@@ -255,7 +260,7 @@ void WriteBatch::SingleDelete(ColumnFamilyHandle* family, const Slice& key) {
 
 void WriteBatch::Merge(ColumnFamilyHandle* family, const Slice& key,
                        const Slice& operand) {
-  const uint32_t id = IdOf(family);
+  const uint32_t id = WriteBatchInternal::NoteHandle(this, family);
   if (id == 0) return Merge(key, operand);
   WriteBatchInternal::AddFamilyUpdate(this, BatchTag::kMergeInFamily, id, key,
                                       &operand);
@@ -264,7 +269,7 @@ void WriteBatch::Merge(ColumnFamilyHandle* family, const Slice& key,
 
 void WriteBatch::DeleteRange(ColumnFamilyHandle* family, const Slice& begin,
                              const Slice& end) {
-  const uint32_t id = IdOf(family);
+  const uint32_t id = WriteBatchInternal::NoteHandle(this, family);
   if (id == 0) return DeleteRange(begin, end);
   WriteBatchInternal::AddFamilyUpdate(this, BatchTag::kRangeDeleteInFamily, id,
                                       begin, &end);
@@ -538,6 +543,7 @@ void WriteBatchInternal::Append(WriteBatch* target, const WriteBatch& source) {
   target->too_long_ |= source.too_long_;
   target->unchecked_ |= source.unchecked_;
   target->has_merges_ |= source.has_merges_;
+  NoteDb(target, source.db_number_);
   // By index: CountFamily must not disturb the loop if source is target.
   const size_t count_of_families = source.families_.size();
   for (size_t i = 0; i < count_of_families; ++i) {

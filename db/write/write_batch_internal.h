@@ -126,6 +126,18 @@ class WriteBatchInternal {
       const WriteBatch& batch) {
     return batch.families_;
   }
+  // Returns the number of the DB whose handles were used to add updates; 0
+  // without handles, and kMixedDbs if the handles belong to several DBs.
+  static constexpr uint64_t kMixedDbs = UINT64_MAX;
+  static uint64_t DbNumber(const WriteBatch& batch) { return batch.db_number_; }
+  static void NoteDb(WriteBatch* batch, uint64_t number) {
+    if (number == 0 || number == batch->db_number_) return;
+    batch->db_number_ = batch->db_number_ == 0 ? number : kMixedDbs;
+  }
+  // Notes the handle's DB, and returns the id of the handle's family. A null
+  // handle is the default family's.
+  static uint32_t NoteHandle(WriteBatch* batch,
+                             const ColumnFamilyHandle* handle);
   // Adds to these bytes.
   static void CountFamily(WriteBatch* batch, uint32_t id, size_t bytes);
   // Returns whether the batch has updates and all of them are deletions.

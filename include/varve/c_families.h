@@ -142,8 +142,8 @@ VARVE_EXPORT void varve_delete_range_cf(
     char** errptr);
 
 /* ---- Batches. A batch keeps the number of the family: write it to the
-   database of the handle. A handle that is NULL or of a closed database makes
-   varve_write refuse the batch. ---- */
+   database of the handle. A handle that is NULL, of another database or of a
+   closed one makes varve_write refuse the batch. ---- */
 
 /** See varve_writebatch_put. */
 VARVE_EXPORT void varve_writebatch_put_cf(

@@ -46,6 +46,8 @@ struct ColumnFamilyDescriptor {
 // overlap a call that uses it.
 // Lifetime: release handles before DB::Close, or at least before the DB is
 // destroyed. A handle that is left is dead then: it may only be released.
+// Calls that get a dead handle, or a handle of another DB, change nothing and
+// return InvalidArgument, or false.
 class VARVE_EXPORT ColumnFamilyHandle {
  public:
   ColumnFamilyHandle(const ColumnFamilyHandle&) = delete;
@@ -64,6 +66,14 @@ class VARVE_EXPORT ColumnFamilyHandle {
 
  protected:
   ColumnFamilyHandle() = default;
+
+ private:
+  friend class FamilyHandle;
+  friend class WriteBatchInternal;
+
+  // The number of the open DB in this process. 0 for a handle that no DB of
+  // this library has created.
+  uint64_t db_number_ = 0;
 };
 
 }  // namespace varve

@@ -220,8 +220,9 @@ class VARVE_EXPORT DB {
   virtual Status DropColumnFamily(ColumnFamilyHandle* family) = 0;
   Status DropColumnFamilies(const std::vector<ColumnFamilyHandle*>& families);
 
-  // Releases a handle, as `delete family` does; null is allowed. Returns
-  // InvalidArgument, and does nothing, for DefaultColumnFamily().
+  // Releases a handle, as `delete family` does; null is allowed, and so is the
+  // handle of a DB that was destroyed. Returns InvalidArgument, and does
+  // nothing, for DefaultColumnFamily() and for a handle of another DB.
   Status DestroyColumnFamilyHandle(ColumnFamilyHandle* family);
 
   // Returns a handle of the default family, which belongs to the DB. Do not
@@ -229,7 +230,9 @@ class VARVE_EXPORT DB {
   virtual ColumnFamilyHandle* DefaultColumnFamily() const = 0;
 
   // As the calls without `family`, for a column family. Null is the default
-  // one.
+  // one. For a handle of another DB, or of a DB that was destroyed, all calls
+  // return InvalidArgument, or false, and change nothing. MultiGet returns it
+  // for the keys of that handle.
   virtual Status Put(const WriteOptions& options, ColumnFamilyHandle* family,
                      const Slice& key, const Slice& value) = 0;
   virtual Status Delete(const WriteOptions& options, ColumnFamilyHandle* family,

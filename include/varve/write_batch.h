@@ -80,8 +80,10 @@ class VARVE_EXPORT WriteBatch {
   // deleted. If `end` is before `begin`, DB::Write returns InvalidArgument.
   void DeleteRange(const Slice& begin, const Slice& end);
   // As above, for a column family (varve/column_family.h). Null is the default
-  // one. The batch keeps the family's id, so it must be written to the DB of
-  // the handle. DB::Write returns InvalidArgument if the family was dropped.
+  // one. The batch keeps the family's id, so it must be written to the open DB
+  // of the handle. DB::Write returns InvalidArgument for another DB, also for
+  // the same database opened again, and if the family was dropped. A batch that
+  // was created from bytes has only the ids.
   void Put(ColumnFamilyHandle* family, const Slice& key, const Slice& value);
   void Delete(ColumnFamilyHandle* family, const Slice& key);
   void SingleDelete(ColumnFamilyHandle* family, const Slice& key);
@@ -152,6 +154,8 @@ class VARVE_EXPORT WriteBatch {
   bool unchecked_ = false;
   // It has merge operands, or may have some because it was created from bytes.
   bool has_merges_ = false;
+  // The number of the DB whose handles were used; 0 without handles.
+  uint64_t db_number_ = 0;
   // The bytes of the updates of each family other than the default one, by id.
   // Incomplete if unchecked_.
   std::vector<std::pair<uint32_t, size_t>> families_;

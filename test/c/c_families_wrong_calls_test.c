@@ -200,6 +200,9 @@ static void TestAHandleOfAnotherDatabase(void) {
   ExpectRefused(db, theirs);
   ExpectRefused(db, whole);
   ExpectRefused(other, family);
+  ExpectRefusedInBatches(db, theirs);
+  ExpectRefusedInBatches(db, whole);
+  ExpectRefusedInBatches(other, family);
   varve_column_family_handle_destroy(whole);
   varve_column_family_handle_destroy(theirs);
   varve_close(other);
