@@ -217,6 +217,22 @@ class ManifestReplay {
   std::vector<Decoded> group_;
 };
 
+// Takes the sizes of LevelDB's tables from the files: org.iq80.leveldb records
+// wrong ones for the outputs of its compactions. A table shows by its end
+// whether it is complete. Missing files are reported by their readers.
+void CorrectLevelDbSizes(Env* env, const std::string& db_path,
+                         const ManifestState& state) {
+  state.ForEachFile([&](FileMetaData* file) {
+    if (!file->sequences_unknown) return;
+    uint64_t size = 0;
+    if (env->GetFileSize(LevelDbTableFileName(db_path, file->number), &size)
+            .ok() ||
+        env->GetFileSize(TableFileName(db_path, file->number), &size).ok()) {
+      file->file_size = size;
+    }
+  });
+}
+
 }  // namespace
 
 FamilyManifest::~FamilyManifest() {
@@ -295,6 +311,7 @@ Status ReadManifest(Env* env, const std::string& db_path,
   }
   status = replay.Finish();
   if (!status.ok()) return status.Annotate(path);
+  CorrectLevelDbSizes(env, db_path, *state);
 
   // CreateFamilyLocked gives no larger one to a family.
   status = CheckFamilyId(state->max_column_family);

@@ -31,6 +31,15 @@ void SortLevel0(std::vector<FileMetaData*>* files) {
             });
 }
 
+// Returns whether LevelDB's MANIFEST names a table that the level has. The
+// first MANIFEST that goleveldb writes after it has replayed a log names some
+// tables twice.
+bool IsRepeated(const FileMetaData& known, const FileMetaData& added) {
+  return known.sequences_unknown && added.sequences_unknown &&
+         known.file_size == added.file_size &&
+         known.smallest == added.smallest && known.largest == added.largest;
+}
+
 std::string DescribeFile(uint64_t number) {
   return "table file " + std::to_string(number);
 }
@@ -87,6 +96,7 @@ Status VersionBuilder::ApplyTo(VersionEdit* edit, Files* deleted) {
                            ? files->end()
                            : files->lower_bound(number);
     if (place != files->end() && place->first == number) {
+      if (IsRepeated(*place->second, file)) continue;
       return Status::Corruption("version edit adds " + DescribeFile(number) +
                                 " twice");
     }

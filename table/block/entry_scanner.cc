@@ -54,7 +54,8 @@ Status DecodeBlockTail(const Slice& body, BlockTail* tail) {
   if (has_hash_index && !SkipHashIndex(body, &end)) {
     return Status::Corruption("the block's hash index overruns it");
   }
-  if (count == 0) {
+  // An empty block may have no restart point either (org.iq80.leveldb).
+  if (count == 0 && end > 0) {
     return Status::Corruption("a block without restart points");
   }
   if (count > end / kRestartSize) {

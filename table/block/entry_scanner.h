@@ -21,6 +21,7 @@ namespace varve {
 struct BlockTail {
   // Bytes of the entries. The array of restart points begins after them.
   size_t entries_size = 0;
+  // 0 only if there are no entries.
   uint32_t restart_count = 0;
 };
 

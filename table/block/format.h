@@ -82,6 +82,12 @@ struct Footer {
   uint32_t format_version = 0;  // 0 for the legacy footer.
   size_t size = 0;              // kSize or kLegacySize.
 
+  // Returns false for tables of LevelDB's format without a metaindex, which
+  // LevelDB reads (bedrock-leveldb writes them).
+  bool has_metaindex() const {
+    return format_version != 0 || metaindex.size != 0;
+  }
+
   // Appends the 53-byte form.
   void EncodeTo(std::string* out) const;
   // Decodes the footer. `tail` is the end of the file, at least kLegacySize

@@ -25,6 +25,32 @@ constexpr size_t kMaxKeptScratchBytes = 1 << 20;
 constexpr size_t kMaxIndexRatio = 1024;
 constexpr size_t kAlwaysAllowedIndexBytes = size_t{64} << 20;
 
+// Compression types of LevelDB's forks, stored on disk.
+constexpr uint8_t kLevelDbZlib = 2;  // ZSTD since LevelDB 1.24.
+constexpr uint8_t kLevelDbRawDeflate = 4;
+constexpr char kZstdMagic[] = {0x28, '\xB5', 0x2F, '\xFD'};
+
+// Removes what zlib's format has around a raw stream of deflate: two bytes in
+// front, and a checksum, which the block's own makes unnecessary. Returns false
+// if the bytes are not in that format.
+bool RemoveZlibFrame(Slice* body) {
+  constexpr size_t kHeaderBytes = 2;
+  constexpr size_t kChecksumBytes = 4;
+  constexpr unsigned kMethodMask = 0x0F;
+  constexpr unsigned kDeflate = 8;
+  constexpr unsigned kHasDictionary = 0x20;
+  if (body->size() < kHeaderBytes + kChecksumBytes) return false;
+  const unsigned method = static_cast<uint8_t>((*body)[0]);
+  const unsigned flags = static_cast<uint8_t>((*body)[1]);
+  if ((method & kMethodMask) != kDeflate || (method << 8 | flags) % 31 != 0 ||
+      (flags & kHasDictionary) != 0) {
+    return false;
+  }
+  *body = Slice(body->data() + kHeaderBytes,
+                body->size() - kHeaderBytes - kChecksumBytes);
+  return true;
+}
+
 }  // namespace
 
 BlockLoader::BlockLoader(const RandomAccessFile* file,
@@ -34,7 +60,8 @@ BlockLoader::BlockLoader(const RandomAccessFile* file,
       file_name_(file_name),
       file_size_(file_size),
       checksum_type_(footer.checksum),
-      format_version_(footer.format_version) {}
+      format_version_(footer.format_version),
+      leveldb_compression_(footer.format_version == 0) {}
 
 Status BlockLoader::ReadDataBlock(const BlockHandle& handle, bool verify,
                                   const BlockBuildOptions& build_options,
@@ -196,26 +223,45 @@ Status BlockLoader::CompareChecksum(const BlockHandle& handle,
   return Status::Corruption(text + Describe(handle));
 }
 
+Status BlockLoader::FindCompression(const BlockHandle& handle, const Slice& raw,
+                                    CompressionType* type,
+                                    Slice* stored) const {
+  *stored = Slice(raw.data(), static_cast<size_t>(handle.size));
+  const auto byte = static_cast<uint8_t>(raw[stored->size()]);
+  *type = static_cast<CompressionType>(byte);
+  if (!leveldb_compression_) return Status();
+  if (byte == kLevelDbRawDeflate) {
+    // RocksDB's Zlib of format version 0.
+    *type = CompressionType::kZlib;
+  } else if (byte == kLevelDbZlib && !RemoveZlibFrame(stored)) {
+    if (!stored->starts_with(Slice(kZstdMagic, sizeof(kZstdMagic)))) {
+      return Status::Corruption(Describe(handle), "no stream of zlib");
+    }
+    return Status::NotSupported(Describe(handle), "ZSTD in a table of LevelDB");
+  }
+  return Status();
+}
+
 Status BlockLoader::CheckMetaCompression(MetaKind kind,
                                          const BlockHandle& handle,
                                          const Slice& raw) const {
-  const Slice stored(raw.data(), static_cast<size_t>(handle.size));
-  const auto type = static_cast<CompressionType>(raw[stored.size()]);
-  if (type == CompressionType::kNone) return Status();
+  CompressionType type;
+  Slice stored;
+  Status s = FindCompression(handle, raw, &type, &stored);
+  if (!s.ok() || type == CompressionType::kNone) return s;
   if (kind == MetaKind::kIndex || kind == MetaKind::kIndexPartition) {
     // A file has one index, but any number of partitions.
     const size_t always =
         kind == MetaKind::kIndex ? kAlwaysAllowedIndexBytes : 0;
     size_t size = 0;
-    Status s = UncompressedLength(type, format_version_, stored, &size);
+    s = UncompressedLength(type, format_version_, stored, &size);
     if (s.ok() && size > always + kMaxIndexRatio * stored.size()) {
       s = Status::Corruption("an index with an impossible raw size");
     }
     return s.ok() ? s : s.Annotate(Describe(handle));
   }
-  // LevelDB's tables have the legacy footer.
-  if (kind == MetaKind::kMetaindex && format_version_ == 0 &&
-      type == CompressionType::kSnappy) {
+  if (kind == MetaKind::kMetaindex && leveldb_compression_ &&
+      (type == CompressionType::kSnappy || type == CompressionType::kZlib)) {
     return Status();
   }
   return Status::Corruption(Describe(handle),
@@ -224,16 +270,17 @@ Status BlockLoader::CheckMetaCompression(MetaKind kind,
 
 Status BlockLoader::Uncompress(const BlockHandle& handle,
                                const Slice& dictionary, FileBody* body) const {
-  const Slice stored(body->raw.data(), static_cast<size_t>(handle.size));
+  CompressionType type;
+  Slice stored;
+  Status s = FindCompression(handle, body->raw, &type, &stored);
   body->contents = stored;
-  const auto type = static_cast<CompressionType>(body->raw[stored.size()]);
-  if (type == CompressionType::kNone) return Status();
+  if (!s.ok() || type == CompressionType::kNone) return s;
   RecordTick(statistics_, Ticker::kBlocksDecompressed);
   const PerfTimer timer(Env::Default(),
                         &GetPerfContext()->block_decompress_time);
   BlockContents* const target = &body->uncompressed;
   size_t size = 0;
-  Status s = UncompressedLength(type, format_version_, stored, &size);
+  s = UncompressedLength(type, format_version_, stored, &size);
   if (s.ok()) {
     char* const data = target->buffer.Reserve(size);
     target->size = size;

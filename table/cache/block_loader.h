@@ -8,7 +8,7 @@
 // Errors: Corruption names file, offset and size. NotSupported names them too;
 // it is returned for a compression that is not built in and for an unsupported
 // feature of an entry.
-// Thread-safety: thread-safe after SetDictionary.
+// Thread-safety: thread-safe after SetDictionary and UseRocksDbCompression.
 
 #include <cstdint>
 #include <memory>
@@ -18,6 +18,7 @@
 #include "table/block/format.h"
 #include "table/block/properties.h"
 #include "table/cache/readahead_buffer.h"
+#include "varve/compression_type.h"
 #include "varve/env.h"
 #include "varve/slice.h"
 #include "varve/status.h"
@@ -69,6 +70,13 @@ class BlockLoader {
     dictionary_ = std::move(dictionary);
   }
 
+  // Gives the compression types RocksDB's meaning, which all tables of format
+  // version 1 and later have. Tables of version 0 have LevelDB's until then:
+  // its forks write type 2 as zlib's format and type 4 as a raw stream of
+  // deflate. Only RocksDB's tables have properties.
+  // REQUIRES: no data block, and no index, was read.
+  void UseRocksDbCompression() { leveldb_compression_ = false; }
+
   // Sets where to count operations. May be null.
   void SetStatistics(StatisticsImpl* statistics) { statistics_ = statistics; }
 
@@ -102,7 +110,7 @@ class BlockLoader {
   enum class MetaKind : uint8_t {
     kIndex,           // Like data blocks, up to a bounded ratio.
     kIndexPartition,  // The same, but small blocks have no other bound.
-    kMetaindex,       // LevelDB compresses it with Snappy.
+    kMetaindex,       // LevelDB compresses it like data blocks.
     kOther,           // Never. RocksDB does not decompress these.
   };
   Status ReadMetaBlock(MetaKind kind, const BlockHandle& handle,
@@ -127,6 +135,10 @@ class BlockLoader {
   Status CompareChecksum(const BlockHandle& handle, const Slice& raw) const;
   Status CheckMetaCompression(MetaKind kind, const BlockHandle& handle,
                               const Slice& raw) const;
+  // Sets *type and *stored to the compression and the body of a raw block, in
+  // RocksDB's form.
+  Status FindCompression(const BlockHandle& handle, const Slice& raw,
+                         CompressionType* type, Slice* stored) const;
   // Sets the contents of *body from its raw block, decompressed if necessary.
   Status Uncompress(const BlockHandle& handle, const Slice& dictionary,
                     FileBody* body) const;
@@ -136,6 +148,7 @@ class BlockLoader {
   const uint64_t file_size_;
   const ChecksumType checksum_type_;
   const uint32_t format_version_;
+  bool leveldb_compression_;
   std::string dictionary_;
   StatisticsImpl* statistics_ = nullptr;
 };

@@ -5,6 +5,13 @@
 
 namespace varve {
 
+namespace {
+
+// The restart points of an empty block that has none: one, at its end.
+constexpr char kEmptyBlockRestarts[sizeof(uint32_t)] = {};
+
+}  // namespace
+
 void FileBlockIterator::Reset(const Slice& body,
                               const InternalKeyComparator* comparator,
                               SequenceNumber global_sequence) {
@@ -16,6 +23,10 @@ void FileBlockIterator::Reset(const Slice& body,
   if (!status_.ok()) return;
   restarts_ = body.data() + tail.entries_size;
   restart_count_ = tail.restart_count;
+  if (restart_count_ == 0) {
+    restarts_ = kEmptyBlockRestarts;
+    restart_count_ = 1;
+  }
   scanner_.emplace(Slice(body.data(), tail.entries_size),
                    EntryScanner::ValueLength::kStored, &long_key_);
 }

@@ -218,6 +218,7 @@ Status TableOpener::ReadFooter() {
 }
 
 Status TableOpener::FindMetaBlocks() {
+  if (!core_.footer.has_metaindex()) return Status();
   return VisitMetaindex(*core_.loader, core_.footer.metaindex,
                         core_.options.file_size, tail(),
                         [this](const Slice& name, const BlockHandle& handle) {
@@ -290,6 +291,7 @@ Status TableOpener::ReadTableProperties() {
   const auto& handle =
       blocks_.properties ? blocks_.properties : blocks_.old_properties;
   if (!handle) return Status();
+  core_.loader->UseRocksDbCompression();
   return core_.loader->ReadProperties(
       *handle, tail(), core_.options.other_properties, &core_.properties);
 }

@@ -33,6 +33,9 @@ class TableVerifier {
  private:
   Status VerifyDataBlock(size_t i);
   Status VerifyEntry(const Slice& key, size_t block_index);
+  // Returns whether lookups of an entry's key and sequence number pass the
+  // block.
+  bool IsAfterSeparator(const Slice& key, size_t block_index) const;
   Status VerifyEntryCount() const;
   Status VerifyMetaBlocks();
   // Verifies a block that names partitions, and them. Sets their number.
@@ -72,7 +75,7 @@ Status TableVerifier::VerifyEntry(const Slice& key, size_t block_index) {
         "keys out of order: " + DescribeInternalKey(last_key_) + " before " +
         DescribeInternalKey(key));
   }
-  if (core_.index.CompareToSeparator(key, block_index) > 0 ||
+  if (IsAfterSeparator(key, block_index) ||
       (block_index > 0 &&
        core_.index.CompareToSeparator(key, block_index - 1) <= 0)) {
     return Status::Corruption("the index leads elsewhere for key " +
@@ -81,6 +84,17 @@ Status TableVerifier::VerifyEntry(const Slice& key, size_t block_index) {
   last_key_.assign(key.data(), key.size());
   ++entry_count_;
   return Status();
+}
+
+bool TableVerifier::IsAfterSeparator(const Slice& key,
+                                     size_t block_index) const {
+  if (core_.index.CompareToSeparator(key, block_index) <= 0) return false;
+  // A separator may be the key with another type (rusty-leveldb). Lookups
+  // search for the sequence number with the highest type.
+  std::string sought = key.ToString();
+  EncodeFixed64(sought.data() + sought.size() - kTrailerSize,
+                SeekTrailer(ExtractSequence(key)));
+  return core_.index.CompareToSeparator(sought, block_index) > 0;
 }
 
 Status TableVerifier::VerifyEntryCount() const {
@@ -97,8 +111,11 @@ Status TableVerifier::VerifyEntryCount() const {
 Status TableVerifier::VerifyMetaBlocks() {
   const BlockLoader& loader = *core_.loader;
   std::vector<std::pair<std::string, BlockHandle>> blocks;
-  Status s = ReadMetaindex(loader, core_.footer.metaindex,
-                           core_.options.file_size, &readahead_, &blocks);
+  Status s;
+  if (core_.footer.has_metaindex()) {
+    s = ReadMetaindex(loader, core_.footer.metaindex, core_.options.file_size,
+                      &readahead_, &blocks);
+  }
   if (!s.ok()) return s;
   for (const auto& block : blocks) {
     const Slice name(block.first);

@@ -87,6 +87,20 @@ void CheckAgainst(const std::string& body, const Entries& expected,
   }
 }
 
+// As org.iq80.leveldb writes it.
+TEST(FileBlockIteratorTest, AnEmptyBlockMayHaveNoRestartPoints) {
+  const InternalKeyComparator comparator(BytewiseComparator());
+  const ExactCopy body(std::string(4, '\0'));
+  IteratorPosition position;
+  FileBlockIterator it(&position);
+  it.Reset(body.AsSlice(), &comparator, 0);
+  it.SeekToFirst();
+  EXPECT_FALSE(position.valid);
+  it.Seek(Key("a", 7));
+  EXPECT_FALSE(position.valid);
+  EXPECT_TRUE(it.status().ok()) << it.status().ToString();
+}
+
 TEST(FileBlockIteratorTest, GivesBackRandomEntries) {
   const InternalKeyComparator bytewise(BytewiseComparator());
   const test::ReverseComparator reverse_order;

@@ -206,12 +206,27 @@ TEST_F(VarveInspectTest, PrintsStatistics) {
 // ---- check -----------------------------------------------------------------
 
 TEST_F(VarveInspectTest, FindsNoDamageWhereThereIsNone) {
-  for (const char* name :
-       {"damage-base", "damaged-wal-truncated-tail", "damaged-wal-zero-tail",
-        "damaged-manifest-truncated-tail", "handmade-minimal",
-        "leveldb-default", "leveldb-wal-only", "rocksdb-ingested",
-        "rocksdb-rangedel-sst", "rocksdb-multiversion", "rocksdb-clean-empty",
-        "rocksdb-wal-edges", "rocksdb-zstd-dict"}) {
+  for (const char* name : {"damage-base",
+                           "damaged-wal-truncated-tail",
+                           "damaged-wal-zero-tail",
+                           "damaged-manifest-truncated-tail",
+                           "handmade-minimal",
+                           "leveldb-default",
+                           "leveldb-wal-only",
+                           "leveldb-iq80",
+                           "leveldb-iq80-compacted",
+                           "leveldb-pcmind",
+                           "leveldb-goleveldb",
+                           "leveldb-rusty",
+                           "leveldb-rusty-zlib",
+                           "leveldb-bedrock",
+                           "leveldb-amulet",
+                           "rocksdb-ingested",
+                           "rocksdb-rangedel-sst",
+                           "rocksdb-multiversion",
+                           "rocksdb-clean-empty",
+                           "rocksdb-wal-edges",
+                           "rocksdb-zstd-dict"}) {
     UseFixture(name);
     const Outcome outcome = RunHere({"check"});
     EXPECT_EQ(outcome.exit_code, kExitOk) << name << "\n" << outcome.out;
