@@ -15,8 +15,8 @@ inline constexpr char kMarkerName[] = "VARVE.txt";
 // Returns true if LevelDB wrote the directory and the engine never did.
 bool IsLevelDbDirectory(Env* env, const std::string& path);
 
-// Writes the file if it does not exist. `is_converted`: LevelDB wrote the
-// directory.
+// Writes the file if it does not exist, and what stops the repair functions of
+// LevelDB and goleveldb. `is_converted`: LevelDB wrote the directory.
 Status WriteMarker(Env* env, const std::string& path, bool is_converted);
 
 // Removes the file, and the directory if nothing else is in it. Does nothing if

@@ -15,6 +15,7 @@
 #include "db/parts/common_errors.h"
 #include "db/parts/job_events.h"
 #include "db/parts/leftovers.h"
+#include "db/recovery/leveldb_guard.h"
 #include "db/recovery/unlocked_recovery.h"
 #include "db/version/manifest_reader.h"
 #include "env/file_names.h"
@@ -616,6 +617,16 @@ Status DbOpening::InstallLocked() {
     // Tables that no Open may find.
     parts_.jobs->PurgeLocked();
     return status;
+  }
+  if (state->is_leveldb) {
+    // From here on, LevelDB cannot read the database.
+    const Status guarded =
+        AddLevelDbGuard(parts_.place->env(), parts_.place->path());
+    if (!guarded.ok()) {
+      Log(LogLevel::kWarn, parts_.log,
+          "without a guard against a repair by LevelDB: %s",
+          guarded.ToString().c_str());
+    }
   }
   ListFamiliesLocked();
   for (ColumnFamily* const family : parts_.families->live()) {

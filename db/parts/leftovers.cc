@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "db/recovery/foreign_files.h"
+#include "db/recovery/leveldb_guard.h"
 #include "env/file_names.h"
 #include "monitoring/span.h"
 
@@ -82,7 +83,7 @@ void RemoveLeftovers(const DbDirectory& place,
         keep = number >= live.manifest_number;
         break;
       case FileType::kTemp:
-        keep = false;
+        keep = IsLevelDbGuard(env, place.path(), name);
         break;
       default:
         break;

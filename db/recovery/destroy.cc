@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "db/recovery/foreign_files.h"
+#include "db/recovery/leveldb_guard.h"
 #include "db/version/best_effort_manifest.h"
 #include "env/file_names.h"
 #include "env/held_directory.h"
@@ -23,6 +24,7 @@ Status ListFiles(Env* env, const std::string& path,
     uint64_t number;
     FileType type;
     return !ParseFileName(name, &number, &type) ||
+           IsLevelDbGuard(env, path, name) ||
            (!manifest.Names(type, number) &&
             IsForeignFile(env, path + "/" + name, type, number,
                           manifest.next_file_number));
@@ -42,6 +44,7 @@ Status RemoveFiles(Env* env, const std::string& path) {
     const Status status = env->RemoveFile(path + "/" + name);
     if (result.ok() && !status.IsNotFound()) result = status;
   }
+  RemoveLevelDbGuard(env, path);
   return result;
 }
 
@@ -57,6 +60,7 @@ Status DestroyDB(const std::string& given_path, const Options& options) {
   if (status.IsNotFound()) return Status::OK();
   if (!status.ok()) return status;
   if (names.empty()) {
+    RemoveLevelDbGuard(env, path);
     env->RemoveDir(path).IgnoreError();  // It may not be empty.
     return Status::OK();
   }

@@ -6,6 +6,7 @@
 
 #include "db/folding/key_case.h"
 #include "db/recovery/foreign_files.h"
+#include "db/recovery/leveldb_guard.h"
 #include "db/version/table_preload.h"
 #include "db/wal/unsupported_wal.h"
 #include "db/wal/wal_predecessor.h"
@@ -92,7 +93,12 @@ Status Recovery::ReadTables(RecoveredState* state) {
       &state->manifest);
   if (status.ok()) status = MatchFamilies(state);
   if (status.ok() && unlocked_ != nullptr) status = HoldLogs(*state);
+  if (status.ok() && has_lost_) {
+    status = CheckMovedByLevelDb(options_.env, db_path_, state->manifest);
+  }
   if (!status.ok()) return status;
+  state->is_leveldb =
+      IsLevelDbManifest(state->manifest) && !state->has_options_files;
   PassForeignFiles(state);
   status = CheckKeyFolding(state->manifest.key_folding, options_);
   if (!status.ok()) return status.Annotate(db_path_);
@@ -182,7 +188,11 @@ Status Recovery::ListDirectory(RecoveredState* state) {
   for (const std::string& name : names) {
     uint64_t number = 0;
     FileType type;
-    if (!ParseFileName(name, &number, &type)) continue;
+    if (name == "lost") has_lost_ = true;
+    if (!ParseFileName(name, &number, &type) ||
+        IsLevelDbGuard(options_.env, db_path_, name)) {
+      continue;
+    }
     switch (type) {
       case FileType::kCurrent:
         has_current_ = true;

@@ -60,6 +60,7 @@ struct RecoveredState {
   // The logs are known to lack updates that they once held.
   bool logs_incomplete = false;
   bool has_options_files = false;  // RocksDB's, in the directory.
+  bool is_leveldb = false;         // LevelDB wrote the MANIFEST.
   uint64_t largest_file_number = 0;
   std::vector<std::string> old_info_logs;    // Names.
   std::vector<std::string> temporary_files;  // Names of the database's own.
@@ -187,6 +188,7 @@ class Recovery {
   UnlockedRead* const unlocked_;
   std::map<uint64_t, std::unique_ptr<SequentialFile>> held_logs_;
   bool has_current_ = false;
+  bool has_lost_ = false;  // There is a directory lost/.
   size_t manifest_count_ = 0;
   uint64_t options_number_ = 0;      // RocksDB's newest options file; 0: none.
   bool has_unknown_tables_ = false;  // Not named by the MANIFEST.

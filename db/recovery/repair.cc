@@ -9,6 +9,7 @@
 
 #include "db/folding/key_case.h"
 #include "db/recovery/foreign_files.h"
+#include "db/recovery/leveldb_guard.h"
 #include "db/recovery/repair_families.h"
 #include "db/version/best_effort_manifest.h"
 #include "db/version/version_set.h"
@@ -56,6 +57,7 @@ class Repairer {
     Status status = List();  // Before any file is created.
     if (status.ok()) status = env_->LockFile(LockFileName(path_), &lock_);
     if (status.ok()) status = env_->NewDirectory(path_, &directory_);
+    if (status.ok()) status = MoveBackFromLost(env_, path_);
     if (status.ok()) status = List();
     if (status.ok()) RemoveTemporaryFiles();
     if (status.ok()) status = FindFamilies();
@@ -103,7 +105,10 @@ class Repairer {
     ReadBestEffortManifest(env_, path_, names, &manifest_);
     for (const std::string& name : names) {
       OldFile file{name, 0, FileType::kTemp, "", false, false};
-      if (!ParseFileName(name, &file.number, &file.type)) continue;
+      if (!ParseFileName(name, &file.number, &file.type) ||
+          IsLevelDbGuard(env_, path_, name)) {
+        continue;
+      }
       // The number of an old info log is a time.
       if (file.type == FileType::kInfoLog) continue;
       if (IsForeign(file)) {
