@@ -362,6 +362,11 @@ WriteDebt ColumnFamily::UpdateStallLocked() {
   return debt;
 }
 
+bool ColumnFamily::CompactionsAreUrgentLocked() const {
+  return stall_.pressure != WritePressure::kNone || debt_pace_.IsBinding() ||
+         debt_pace_.NeedsPriority(MonotonicMicros(env_));
+}
+
 StallCause ColumnFamily::StopCauseLocked() const {
   if (stall_.pressure == WritePressure::kStop) return stall_.cause;
   // stall_ includes this cause only after a writer waits.

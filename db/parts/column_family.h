@@ -260,10 +260,9 @@ class ColumnFamily final : private SuperVersionDisposer,
   // otherwise after at most `log_space` bytes. If `may_pause` is false, returns
   // 0, and later writers pause longer.
   uint64_t PauseMicrosLocked(uint64_t log_space, bool may_pause);
-  // Returns whether compactions can hardly keep up with the writers.
-  bool CompactionsAreUrgentLocked() const {
-    return debt_pace_.IsBinding() || stall_.pressure != WritePressure::kNone;
-  }
+  // Returns whether compactions can hardly keep up with the writers, or could
+  // not at low priority on a busy machine.
+  bool CompactionsAreUrgentLocked() const;
   FlushPace* flush_pace() { return &flush_pace_; }
 
   const WriteStallState& stall() const { return stall_; }

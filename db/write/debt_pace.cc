@@ -25,6 +25,9 @@ constexpr double kBindingPressure = 1.0 / 4;
 // the target.
 constexpr double kLookPart = 64;
 
+// The write rate is an exponential average over this time.
+constexpr double kWriteRateUs = 5e6;
+
 // Bounds that keep all products finite.
 constexpr double kLeastRate = 1;
 
@@ -73,7 +76,21 @@ void DebtPace::MeasureDrain(const Sample& sample) {
 
 bool DebtPace::IsBinding() const { return pressure_ >= kBindingPressure; }
 
+bool DebtPace::NeedsPriority(uint64_t now_us) const {
+  return WriteRate(now_us) >
+         std::max(drain_rate_ * kLowPriorityPart, kLeastRate);
+}
+
+double DebtPace::WriteRate(uint64_t now_us) const {
+  if (now_us <= write_rate_at_us_) return write_rate_;
+  const auto elapsed_us = static_cast<double>(now_us - write_rate_at_us_);
+  return write_rate_ * std::exp(-elapsed_us / kWriteRateUs);
+}
+
 DebtPace::Step DebtPace::Charge(uint64_t bytes, uint64_t now_us) {
+  write_rate_ =
+      WriteRate(now_us) + static_cast<double>(bytes) * 1e6 / kWriteRateUs;
+  write_rate_at_us_ = now_us;
   Step step;
   const auto now = static_cast<double>(now_us);
   if (allowed_rate_ >= kUnlimited) {

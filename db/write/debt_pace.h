@@ -45,6 +45,9 @@ class DebtPace {
   static constexpr uint64_t kMaxPauseUs = 1000;
   static constexpr uint64_t kMaxWaitUs = 50000;
   static constexpr uint64_t kCreditUs = 100000;
+  // A thread that is 10 nicer gets about this part beside one that is always
+  // busy (sched(7)).
+  static constexpr double kLowPriorityPart = 1.0 / 10;
 
   // What is known at one moment. Bytes are bytes of user data.
   struct Sample {
@@ -76,6 +79,11 @@ class DebtPace {
   // Returns whether writers may not write faster than compactions drain, or
   // hardly.
   bool IsBinding() const;
+  // Returns whether writers write so fast that compactions would fall short if
+  // they got only kLowPriorityPart of a processor.
+  bool NeedsPriority(uint64_t now_us) const;
+  // Returns the bytes per second of recent writes.
+  double WriteRate(uint64_t now_us) const;
   // Return bytes per second. The allowed rate is infinite without pacing.
   double allowed_rate() const { return allowed_rate_; }
   // Returns 0 if it is not known.
@@ -91,6 +99,8 @@ class DebtPace {
   double pressure_ = 0;  // z, or 0 without pacing.
   double allowed_rate_ = kUnlimited;
   double free_at_us_ = 0;
+  double write_rate_ = 0;  // At write_rate_at_us_.
+  uint64_t write_rate_at_us_ = 0;
 
   static constexpr double kUnlimited = 1e18;
 };

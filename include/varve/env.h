@@ -295,7 +295,7 @@ class VARVE_EXPORT Env {
   virtual Status CreateDirIfMissing(const std::string& path) = 0;
   virtual Status RemoveDir(const std::string& path) = 0;
   // In bytes. Returns NotSupported for what is neither a regular file nor a
-  // link to one, and NotFound for a link that leads nowhere.
+  // link to one, such as a directory or a link that leads nowhere.
   virtual Status GetFileSize(const std::string& path, uint64_t* size) = 0;
   // Replaces `target` atomically if it exists.
   virtual Status RenameFile(const std::string& source,

@@ -390,7 +390,7 @@ class LatchEnv : public EnvWrapper {
   Status Schedule(std::function<void()> work, Priority priority) override {
     {
       std::lock_guard<std::mutex> lock(mutex_);
-      if (priority == Priority::kLow && !is_open_) {
+      if (priority != Priority::kHigh && !is_open_) {
         waiting_.push_back(std::move(work));
         return Status::OK();
       }

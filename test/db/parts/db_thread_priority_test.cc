@@ -14,21 +14,25 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <functional>
 #include <string>
 #include <thread>
+#include <utility>
+#include <vector>
 
 #include "test/testing/db_helpers.h"
 #include "test/testing/forked.h"
+#include "util/base/mutex.h"
 
 namespace varve::test {
 namespace {
 
 constexpr int kLowerBy = 10;  // The pool of low priority.
 
-// What a new thread inherits.
+// The scheduling that a new thread inherits.
 struct Scheduling {
   bool operator==(const Scheduling&) const = default;
 
@@ -185,6 +189,57 @@ TEST_F(DbThreadPriorityTest, IsTheOpenersWhoeverSchedules) {
     EXPECT_GE(ExpectNiceOfThreads(opener.nice), 4);
     Close();
   });
+}
+
+// Notes the priorities of compactions. Its clock is ahead by a chosen time.
+class NotingEnv final : public EnvWrapper {
+ public:
+  NotingEnv() : EnvWrapper(Env::Default()) {}
+  Status Schedule(std::function<void()> work, Priority priority) override {
+    if (priority != Priority::kHigh) {
+      MutexLock lock(&mutex_);
+      compactions_.push_back(priority);
+    }
+    return EnvWrapper::Schedule(std::move(work), priority);
+  }
+  uint64_t NowNanos() override {
+    return EnvWrapper::NowNanos() + ahead_us_ * 1000;
+  }
+  void Pass(uint64_t duration_us) { ahead_us_ += duration_us; }
+  std::vector<Priority> TakeCompactions() {
+    MutexLock lock(&mutex_);
+    return std::exchange(compactions_, {});
+  }
+
+ private:
+  std::atomic<uint64_t> ahead_us_{0};
+  Mutex mutex_;
+  std::vector<Priority> compactions_ VARVE_GUARDED_BY(mutex_);
+};
+
+TEST_F(DbThreadPriorityTest, OfCompactionsFollowsTheWriters) {
+  NotingEnv env;
+  options_.env = &env;
+  options_.write_buffer_size = 1 << 20;
+  options_.level0_file_num_compaction_trigger = 2;
+  for (const bool is_quiet : {false, true}) {
+    SCOPED_TRACE(is_quiet);
+    options_.disable_auto_compactions = true;
+    OpenAnew();
+    for (int files = 0; files < 2; ++files) {
+      for (int i = 0; i < 800; ++i) Put(Key(i), std::string(1000, 'v'));
+      Flush();
+    }
+    if (is_quiet) env.Pass(600 * uint64_t{1000000});
+    EXPECT_TRUE(env.TakeCompactions().empty());
+    ASSERT_TRUE(Ok(db_->SetOptions({{"disable_auto_compactions", "false"}})));
+    ASSERT_TRUE(Ok(db_->WaitForCompact()));
+    const auto compactions = env.TakeCompactions();
+    ASSERT_FALSE(compactions.empty());
+    EXPECT_EQ(compactions.front(),
+              is_quiet ? Env::Priority::kLow : Env::Priority::kMedium);
+    Close();
+  }
 }
 
 TEST_F(DbThreadPriorityTest, IsThatOfTheMostImportantOpener) {

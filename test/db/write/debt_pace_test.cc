@@ -238,6 +238,36 @@ TEST(DebtPaceTest, AClockThatIsSetBackMakesNoDebt) {
   ExpectAllNear(simulation.Last(50), 20e6, 0.2);
 }
 
+// At low priority compactions may get a tenth of a processor.
+TEST(DebtPaceTest, WritersOfATenthOfTheDrainRateNeedCompactionsOfPriority) {
+  for (const double part : {0.02, 0.05, 0.2, 0.5}) {
+    DebtPace pace;
+    pace.AddSample({.now_us = kSecond, .target_bytes = kTarget});
+    pace.AddSample({.now_us = 2 * kSecond,
+                    .drained_bytes = 20e6,
+                    .draining_us = kSecond,
+                    .target_bytes = kTarget});
+    ASSERT_EQ(pace.drain_rate(), 20e6);
+    uint64_t now_us = 2 * kSecond;
+    EXPECT_FALSE(pace.NeedsPriority(now_us));
+    for (int i = 0; i < 3000; ++i) {
+      now_us += 10000;
+      pace.Charge(static_cast<uint64_t>(part * 20e6 / 100), now_us);
+    }
+    EXPECT_NEAR(pace.WriteRate(now_us), part * 20e6, part * 20e6 / 100);
+    EXPECT_EQ(pace.NeedsPriority(now_us), part > 0.1) << part;
+    EXPECT_FALSE(pace.NeedsPriority(now_us + 60 * kSecond)) << "no writes";
+    // The clock was set back.
+    EXPECT_EQ(pace.NeedsPriority(1), part > 0.1) << part;
+  }
+  // Before any drain was measured, all writers do.
+  DebtPace pace;
+  EXPECT_FALSE(pace.NeedsPriority(1));
+  pace.Charge(1000, 1);
+  EXPECT_TRUE(pace.NeedsPriority(1));
+  EXPECT_FALSE(pace.NeedsPriority(60 * kSecond));
+}
+
 TEST(DebtPaceTest, TheAssumedRateServesUntilOneIsMeasured) {
   DebtPace pace;
   pace.AddSample({.now_us = 1,
