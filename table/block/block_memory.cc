@@ -164,7 +164,8 @@ class ReadyChunks final : private ForkWatch {
 
   std::array<std::atomic<void*>, kReadyChunks> chunks_{};
   std::atomic<bool> is_filling_{false};
-  ThreadPool pool_{{.name = "varve:pages"}};
+  // It must not take the processor from the read that had it woken.
+  ThreadPool pool_{{.name = "varve:pages", .lower_cpu_priority = true}};
   const Registration registration_;
 };
 
