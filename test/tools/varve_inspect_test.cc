@@ -235,6 +235,15 @@ TEST_F(VarveInspectTest, FindsNoDamageWhereThereIsNone) {
   }
 }
 
+TEST_F(VarveInspectTest, TheGuardAgainstLevelDbsRepairIsNoDamage) {
+  UseFixture("leveldb-default");
+  Succeed({"put", "key", "value"});
+  ASSERT_TRUE(std::filesystem::exists(Db() + "/000001.dbtmp"));
+  const std::string out = Succeed({"check"});
+  EXPECT_THAT(out, Not(HasSubstr("000001.dbtmp")));
+  EXPECT_TRUE(out.ends_with("no damage\n"));
+}
+
 TEST_F(VarveInspectTest, NamesDamagedFiles) {
   const std::map<std::string, std::string> damaged = {
       {"damaged-current-empty", "CURRENT"},

@@ -10,6 +10,7 @@
 
 #include "db/recovery/directory_observation.h"
 #include "db/recovery/foreign_files.h"
+#include "db/recovery/leveldb_guard.h"
 #include "db/version/best_effort_manifest.h"
 #include "db/version/manifest_reader.h"
 #include "db/wal/wal_predecessor.h"
@@ -109,7 +110,10 @@ class Checker {
     for (const std::string& name : names) {
       uint64_t number;
       FileType type;
-      if (!ParseFileName(name, &number, &type)) continue;
+      if (!ParseFileName(name, &number, &type) ||
+          IsLevelDbGuard(Env::Default(), path_, name)) {
+        continue;
+      }
       if (type == FileType::kWal) logs_[number] = name;
       if (type == FileType::kTable || type == FileType::kLevelDbTable) {
         tables_[number] = name;

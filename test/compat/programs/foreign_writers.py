@@ -105,6 +105,12 @@ def node_writer(name, directory):
     # Both packages contain a compiled library.
     fetch([npm, "install", "--ignore-scripts", "--no-audit",
            f"{name}@{NODE[name]}"], place)
+    # leveldb-zlib searches by the major version of the kernel it was built on.
+    for built in place.glob("node_modules/*/prebuilds/linux-5-x64/*.node"):
+        release = built.parents[2] / "build/Release"
+        release.mkdir(parents=True)
+        shutil.copy(built, release)
+    fetch([node, "-e", f"require('{name}')"], place)
     shutil.copy(SOURCES / "node_writer.js", place)
     return [node, place / "node_writer.js", name]
 
@@ -114,7 +120,7 @@ def python_writer(name, directory):
     package, version = PYTHON[name]
     place = directory / name
     fetch([find("python3"), "-m", "venv", place], directory)
-    fetch([place / "bin/pip", "install", "-q", "--only-binary=:all:",
+    fetch([place / "bin/pip", "install", "-q", "--prefer-binary",
            f"{package}=={version}"], directory)
     return [place / "bin/python3", SOURCES / "python_writer.py", name]
 

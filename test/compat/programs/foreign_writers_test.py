@@ -21,6 +21,7 @@ from programs import (DEBIAN_PYTHON, libraries, not_run, run, try_run,
 COUNT = 1500
 # Opens the database for writing and prints it.
 READER = """import plyvel, sys
+assert sys.argv[2] in open("/proc/self/maps").read(), "not on the drop-in"
 db = plyvel.DB(sys.argv[1])
 for key, value in db:
     print(key.hex() + " => " + value.hex())
@@ -52,7 +53,7 @@ def check_database(tool, drop_in, database, expected):
             raise AssertionError(f"damage, {step}: {output}")
         if scan(tool, database) != expected:
             raise AssertionError(f"the tool shows other contents, {step}")
-        shown = run([DEBIAN_PYTHON, "-c", READER, database],
+        shown = run([DEBIAN_PYTHON, "-c", READER, database, drop_in.file],
                     env=drop_in.environment())
         if shown != expected:
             raise AssertionError(f"the drop-in shows other contents, {step}")
