@@ -377,7 +377,10 @@ void CompactionIterator::BeginStripe(const Entry& entry, bool same_key) {
     stripe_hidden_ = false;
     stripe_kept_for_ = kMaxSequenceNumber;
   } else if (entry.stripe != last_stripe_) {
-    stripe_hidden_ = has_closed_stripe_;
+    // The operator would merge it with newer operands.
+    const bool is_apart =
+        !has_closed_stripe_ && user_code_.merge_operator != nullptr;
+    stripe_hidden_ = has_closed_stripe_ || is_apart;
     stripe_kept_for_ =
         !stripe_is_open_ && last_stripe_ == NextStripe(entry.stripe)
             ? entry.stripe

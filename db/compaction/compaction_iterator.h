@@ -93,7 +93,8 @@ class CompactionIterator {
   // Returns the snapshot that alone keeps the entry, which is hidden from the
   // next newer snapshot. Returns kMaxSequenceNumber if there is none.
   SequenceNumber kept_for() const { return kept_for_; }
-  // Returns true if only readers of snapshots can see the entry.
+  // Returns true if the entry is kept for snapshots only: no other reader can
+  // see it, or a snapshot alone keeps it apart from newer merge operands.
   bool hidden() const { return hidden_; }
   // Returns the status of the input, which is OK at its end.
   Status status() const { return status_; }

@@ -255,7 +255,9 @@ void CompactionJob::ReportProgress() {
 }
 
 Status CompactionJob::FinishOutput(const std::optional<Slice>& end) {
-  surviving_tombstones_->AddTo(output_begin_, end, outputs_.back().get());
+  // With nothing below, only snapshots need them.
+  surviving_tombstones_->AddTo(output_begin_, end, compaction_.bottommost,
+                               outputs_.back().get());
   if (end) output_begin_ = end->ToString();
   Status status = outputs_.back()->Finish();
   bytes_written_ += outputs_.back()->metadata().file_size;

@@ -28,7 +28,7 @@ constexpr uint64_t kHiddenPart = 8;
 
 bool IsDueForItself(const FileMetaData& file, SequenceNumber oldest_snapshot) {
   return !file.being_compacted &&
-         file.hidden_bytes >= file.file_size / kHiddenPart &&
+         file.hidden_bytes >= DataBytes(file) / kHiddenPart &&
          file.hidden_bytes != 0 && file.largest_sequence <= oldest_snapshot;
 }
 
@@ -649,6 +649,8 @@ std::unique_ptr<Compaction> PickManualCompaction(
   uint64_t bytes = 0;
   for (FileMetaData* file : files) {
     const bool skip = file->number >= request.below_number ||
+                      (request.numbers != nullptr &&
+                       !request.numbers->contains(file->number)) ||
                       (request.after != nullptr &&
                        comparator.Compare(file->smallest, *request.after) <= 0);
     if (skip) {

@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -97,6 +98,8 @@ struct ManualRequest {
   const Slice* after = nullptr;
   // Only files with smaller numbers.
   uint64_t below_number = UINT64_MAX;
+  // Only files with these numbers, if not null.
+  const std::set<uint64_t>* numbers = nullptr;
 };
 
 // Returns a compaction of the first requested files, up to about

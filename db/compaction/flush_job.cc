@@ -74,7 +74,7 @@ Status FlushMemTables(const TableOutputContext& context, const Version& version,
   *drops = iterator.drops();
   if (drops->obsolete != 0) CountPath(PathCounter::kWasteMended);
   if (status.ok()) {
-    surviving.AddTo({}, {}, &output);
+    surviving.AddTo({}, {}, /*hidden=*/false, &output);
     status = output.Finish();
   }
   if (!status.ok()) {

@@ -81,7 +81,7 @@ std::vector<RangeTombstone> SurvivingRangeTombstones::Between(
 
 void SurvivingRangeTombstones::AddTo(const std::optional<Slice>& lower,
                                      const std::optional<Slice>& upper,
-                                     TableOutput* output) const {
+                                     bool hidden, TableOutput* output) const {
   if (list_.empty()) return;
   const InternalKeyComparator& comparator = tombstones_->comparator();
   std::vector<RangeTombstone> clipped = Between(lower, upper);
@@ -92,6 +92,9 @@ void SurvivingRangeTombstones::AddTo(const std::optional<Slice>& lower,
             });
   for (const RangeTombstone& tombstone : clipped) {
     output->AddRangeTombstone(tombstone);
+    if (!hidden) continue;
+    output->CountHidden(kMaxSequenceNumber,
+                        tombstone.begin.size() + tombstone.end.size());
   }
 }
 

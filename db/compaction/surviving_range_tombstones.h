@@ -32,9 +32,10 @@ class SurvivingRangeTombstones {
     return !Between(lower, upper).empty();
   }
   // Adds the surviving range deletions between the bounds to a table, after its
-  // entries.
+  // entries. `hidden`: they are kept for snapshots only.
   void AddTo(const std::optional<Slice>& lower,
-             const std::optional<Slice>& upper, TableOutput* output) const;
+             const std::optional<Slice>& upper, bool hidden,
+             TableOutput* output) const;
 
  private:
   struct Piece {

@@ -70,8 +70,8 @@ class TableOutput {
   Status Open();
   // REQUIRES: Open was OK; keys rise.
   Status Add(const Slice& internal_key, const Slice& value);
-  // Counts the last entry as visible to snapshots only. If `snapshot` is not
-  // kMaxSequenceNumber, that snapshot alone keeps it.
+  // Counts an entry of that many bytes as kept for snapshots only. If
+  // `snapshot` is not kMaxSequenceNumber, that snapshot alone keeps it.
   void CountHidden(SequenceNumber snapshot, uint64_t bytes) {
     metadata_.hidden_bytes += bytes;
     if (snapshot == kMaxSequenceNumber) return;

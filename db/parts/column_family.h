@@ -49,6 +49,7 @@ namespace varve {
 // The state of compactions. Guarded by the DB mutex.
 struct CompactionState {
   std::vector<const Compaction*> running;
+  bool is_exclusive = false;  // A CompactRange excludes other compactions.
   CompactionStats stats[kNumLevels];
   uint64_t space_debt = 0;  // See CompactionPickerContext.
 };

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <string>
 
+#include "db/compaction/kept_tables.h"
 #include "db/parts/common_errors.h"
 #include "db/parts/job_events.h"
 #include "env/stopwatch.h"
@@ -132,23 +133,22 @@ Status Compactor::RunManualLocked(ColumnFamily* family,
                                   const CompactRangeOptions& options,
                                   const UserKeyRange& range) {
   CompactionGate& gate = parts_.picker->gate();
-  while (gate.is_exclusive) parts_.scheduler->WaitLocked();
+  CompactionState& state = family->compactions();
+  while (state.is_exclusive) parts_.scheduler->WaitLocked();
   if (family->is_dropped()) {
     return FamilyDroppedError(family->name());
   }
   ++gate.manual_count;
   if (options.exclusive_manual_compaction) {
-    gate.is_exclusive = true;
-    while (parts_.families->AnyCompactsLocked()) {
-      parts_.scheduler->WaitLocked();
-    }
+    state.is_exclusive = true;
+    while (!state.running.empty()) parts_.scheduler->WaitLocked();
   }
   Status status = CompactRangeLocked(family, options, range);
   parts_.jobs->PurgeLocked();
   parts_.events->DeliverLocked();
   parts_.obsolete->AwaitLocked();
   --gate.manual_count;
-  if (options.exclusive_manual_compaction) gate.is_exclusive = false;
+  if (options.exclusive_manual_compaction) state.is_exclusive = false;
   if (status.ok()) gate.error = Status::OK();
   parts_.jobs->StartDueLocked();
   parts_.scheduler->SignalLocked();
@@ -170,18 +170,35 @@ Status Compactor::CompactRangeLocked(ColumnFamily* family,
   for (; request.level < last && status.ok(); ++request.level) {
     status = CompactLevelLocked(family, request, last, exclusive);
   }
+  if (!status.ok()) return status;
+  request.below_number = first_new_file;
   // As in RocksDB, a filter is asked for all entries.
   const bool filters = family->options().compaction_filter != nullptr ||
                        family->options().compaction_filter_factory != nullptr;
-  if (status.ok() && (options.rewrite_bottommost_level || filters)) {
-    request.below_number = first_new_file;
-    status = CompactLevelLocked(family, request, last, exclusive);
+  std::set<uint64_t> kept;
+  if (!options.rewrite_bottommost_level && !filters) {
+    kept = FindKeptLocked(family, last, range);
+    request.numbers = &kept;
   }
-  return status;
+  return CompactLevelLocked(family, request, last, exclusive);
+}
+
+std::set<uint64_t> Compactor::FindKeptLocked(ColumnFamily* family, int level,
+                                             const UserKeyRange& range)
+    VARVE_NO_THREAD_SAFETY_ANALYSIS {
+  Version* const version = family->version();
+  version->RefLocked();
+  parts_.mutex->Unlock();
+  std::set<uint64_t> kept =
+      FindKeptTables(*version, level, range, parts_.table_jobs->ScanSnapshots(),
+                     family->options().merge_operator != nullptr);
+  parts_.mutex->Lock();
+  parts_.versions->UnrefVersionLocked(version);
+  return kept;
 }
 
 // Compacts a level of the request into the next level, or into `last` if that
-// is not deeper. `exclusive`: CompactionGate::is_exclusive was set by this
+// is not deeper. `exclusive`: CompactionState::is_exclusive was set by this
 // call.
 Status Compactor::CompactLevelLocked(ColumnFamily* family,
                                      ManualRequest request, int last,
@@ -192,7 +209,7 @@ Status Compactor::CompactLevelLocked(ColumnFamily* family,
     if (parts_.scheduler->is_stopping()) return Status::ShutdownInProgress();
     if (!parts_.control->error().ok()) return parts_.control->error();
     // Another call can set it between two steps of this one.
-    if (parts_.picker->gate().is_exclusive && !exclusive) {
+    if (family->compactions().is_exclusive && !exclusive) {
       parts_.scheduler->WaitLocked();
       continue;
     }

@@ -5,6 +5,9 @@
 // compactions pause while the device is full. Thread-safety: functions called
 // ...Locked require the DB mutex, and may release it and reacquire it.
 
+#include <cstdint>
+#include <set>
+
 #include "db/compaction/compaction.h"
 #include "db/compaction/compaction_picker.h"
 #include "db/parts/auto_resume.h"
@@ -62,6 +65,9 @@ class Compactor {
   Status CompactRangeLocked(ColumnFamily* family,
                             const CompactRangeOptions& options,
                             const UserKeyRange& range);
+  // Returns FindKeptTables of the family's current version.
+  std::set<uint64_t> FindKeptLocked(ColumnFamily* family, int level,
+                                    const UserKeyRange& range);
   Status CompactLevelLocked(ColumnFamily* family, ManualRequest request,
                             int last, bool exclusive);
   // Called after a compaction that found no space.

@@ -36,7 +36,7 @@ bool JobPicker::CompactionDueLocked() const {
 }
 
 bool JobPicker::CompactionDueLocked(const ColumnFamily& family) const {
-  return !family.options().disable_auto_compactions &&
+  return MayCompactLocked(family) &&
          (IsCompactionDue(ContextLocked(family)) ||
           family.cleaner()->WantsCompactionLocked());
 }
@@ -74,7 +74,7 @@ std::unique_ptr<Compaction> JobPicker::PickCompactionLocked(
       const size_t index = (next_family_ + i) % live.size();
       ColumnFamily* const candidate = live[index];
       if (candidate->CompactionsAreUrgentLocked() != urgent ||
-          candidate->options().disable_auto_compactions) {
+          !MayCompactLocked(*candidate)) {
         continue;
       }
       auto compaction = PickCompaction(ContextLocked(*candidate));

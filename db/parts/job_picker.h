@@ -19,8 +19,7 @@ namespace varve {
 
 // Whether compactions may run. Guarded by the DB mutex.
 struct CompactionGate {
-  int manual_count = 0;       // Calls of CompactRange.
-  bool is_exclusive = false;  // One of them runs alone.
+  int manual_count = 0;  // Calls of CompactRange.
   // The error that pauses compactions: no space. Writes continue.
   Status error;
 };
@@ -54,10 +53,8 @@ class JobPicker {
 
   CompactionGate& gate() { return gate_; }
   const CompactionGate& gate() const { return gate_; }
-  // Returns false while background compactions wait for something else.
-  bool GateIsOpenLocked() const {
-    return !gate_.is_exclusive && gate_.error.ok();
-  }
+  // Returns false while background compactions are paused.
+  bool GateIsOpenLocked() const { return gate_.error.ok(); }
   // Returns whether a background compaction is due, of any family or of one.
   bool CompactionDueLocked() const;
   bool CompactionDueLocked(const ColumnFamily& family) const;
@@ -85,6 +82,11 @@ class JobPicker {
   std::vector<ColumnFamily*> FamiliesToCleanLocked() const;
 
  private:
+  // Returns whether background compactions of the family may begin.
+  bool MayCompactLocked(const ColumnFamily& family) const {
+    return !family.options().disable_auto_compactions &&
+           !family.compactions().is_exclusive;
+  }
   bool CleanupDueLocked(ColumnFamily* family) const;
   // Returns the compaction that removes reported dead entries, or null.
   std::unique_ptr<Compaction> PickForReadersLocked(ColumnFamily* family);

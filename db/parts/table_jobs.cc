@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstddef>
+#include <memory>
 
 #include "db/compaction/compaction_picker.h"
 #include "db/compaction/flush_job.h"
@@ -187,6 +188,9 @@ Status TableJobs::CompactLocked(
     if (!status.ok()) RemoveOutputs(family, edit);
   }
   if (status.ok()) OpenOutputs(family, edit);
+  const auto trace = std::make_shared<const CompactionTrace>(
+      CompactionTrace{snapshots, compaction.bottommost});
+  for (auto& [level, file] : *edit.mutable_new_files()) file.trace = trace;
   const uint64_t upper_bytes =
       TotalFileSize(compaction.inputs[0]) - result.bytes_skipped[0];
   const uint64_t level_bytes =

@@ -213,7 +213,7 @@ Status RepairFamily::Merge(SequenceNumber* last_sequence) {
     return output->Open();
   };
   const auto finish = [&](const std::optional<Slice>& end) {
-    surviving.AddTo(begin, end, output.get());
+    surviving.AddTo(begin, end, /*hidden=*/false, output.get());
     if (end) begin = end->ToString();
     Status finished = output->Finish();
     if (finished.ok()) edit_.AddFile(1, output->metadata());

@@ -15,10 +15,6 @@ constexpr uint64_t kManyPart = 4;
 // An offset in a table is the begin of a block, which has about this size.
 constexpr uint64_t kBlockBytes = 4096;
 
-uint64_t DataBytes(const FileMetaData& file) {
-  return file.file_size - std::min(file.tail_size, file.file_size);
-}
-
 uint64_t CountDead(const DeadEntries& dead, bool deletions_too) {
   return deletions_too ? dead.Dead() : dead.hidden;
 }
@@ -32,6 +28,10 @@ uint64_t Share(uint64_t bytes, uint64_t part, uint64_t whole) {
 }
 
 }  // namespace
+
+uint64_t DataBytes(const FileMetaData& file) {
+  return file.file_size - std::min(file.tail_size, file.file_size);
+}
 
 uint64_t AverageEntryBytes(const FileMetaData& file) {
   return Share(DataBytes(file), 1, file.FindDead().entries);

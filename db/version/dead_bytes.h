@@ -12,6 +12,10 @@
 
 namespace varve {
 
+// Returns the bytes of the file's data blocks, or of the whole file if the size
+// of the rest is not known.
+uint64_t DataBytes(const FileMetaData& file);
+
 // Returns the bytes of an average entry in the file, as stored.
 uint64_t AverageEntryBytes(const FileMetaData& file);
 

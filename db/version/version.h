@@ -168,6 +168,8 @@ class Version {
                                               bool expand) const;
   // Returns whether a file of the level overlaps the range.
   bool RangeOverlapsLevel(int level, const UserKeyRange& range) const;
+  // Returns whether a file of a deeper level has keys of the file's range.
+  bool OverlapsDeeper(int level, const FileMetaData& file) const;
 
   // Returns the approximate number of bytes in the tables before the key.
   uint64_t ApproximateOffsetOf(const Slice& internal_key) const;
@@ -192,7 +194,6 @@ class Version {
   // the bytes that it reads. Sets *cost_bytes to them.
   bool FreesMuch(int level, std::span<FileMetaData* const> files,
                  uint64_t* cost_bytes) const;
-  bool OverlapsDeeper(int level, const FileMetaData& file) const;
   // Returns the bytes of the files of a level above 0 that overlap the range,
   // which must have a begin. Stops counting at more than `enough`.
   uint64_t OverlappingBytes(int level, const UserKeyRange& range,

@@ -4,8 +4,10 @@
 // A MANIFEST is a log whose records are edits. An edit adds tables to the
 // database, removes tables, and sets counters.
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -40,6 +42,21 @@ struct TableTimes {
   // keeps it through compactions.
   uint64_t oldest_ancestor_s = 0;
   uint64_t file_creation_s = 0;
+};
+
+// What a compaction knew about the entries that it kept. Shared by its outputs.
+struct CompactionTrace {
+  std::vector<SequenceNumber> snapshots;  // Increasing.
+  bool bottommost = false;                // See Compaction::bottommost.
+
+  // Returns whether one of the snapshots that divided the table's entries is
+  // not in `live`, which is in increasing order.
+  bool AnyReleased(SequenceNumber largest_sequence,
+                   const std::vector<SequenceNumber>& live) const {
+    const auto end =
+        std::lower_bound(snapshots.begin(), snapshots.end(), largest_sequence);
+    return !std::includes(live.begin(), live.end(), snapshots.begin(), end);
+  }
 };
 
 // The metadata of a table file.
@@ -79,6 +96,9 @@ struct FileMetaData {
   uint64_t reclaimable_bytes = 0;
   // reclaimable_bytes includes the part of point deletions. In memory only.
   bool points_are_estimated = false;
+  // How a compaction wrote the table. In memory only: null for tables of
+  // flushes and of earlier sessions.
+  std::shared_ptr<const CompactionTrace> trace;
 
   // The counts of the table's entries, if it was written or opened in this
   // process before it was added to a version. See FindDead.

@@ -432,13 +432,15 @@ struct FlushOptions {
 
 // Options of DB::CompactRange.
 struct CompactRangeOptions {
-  // Also rewrite tables on the last level that nothing is compacted into, so
-  // that no obsolete version or deletion remains in the range. Always done if
-  // the family has a compaction filter. Default: false.
+  // Also rewrite all tables on the last level that nothing is compacted into.
+  // Without it, those are rewritten that hold versions, deletions or merge
+  // operands which no snapshot needs any more. Always done if the family has a
+  // compaction filter. Default: false.
   bool rewrite_bottommost_level = false;
 
-  // Run no other compaction at the same time. If false, this compaction only
-  // waits for compactions whose inputs overlap its own. Default: true.
+  // Run no other compaction of the family at the same time. If false, this
+  // compaction only waits for compactions whose inputs overlap its own.
+  // Default: true.
   bool exclusive_manual_compaction = true;
 
   // The level that receives the result, in [1, 6]. It must not be above the

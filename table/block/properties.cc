@@ -182,6 +182,8 @@ DeadEntries DeadEntriesOf(const TableProperties& properties) {
                            std::min(ranges, properties.num_deletions));
   dead.hidden = bounded(properties.num_hidden_entries);
   dead.longest_run = std::min(properties.longest_dead_run, dead.Dead());
+  dead.merge_operands = bounded(properties.num_merge_operands);
+  dead.range_deletions = ranges;
   return dead;
 }
 

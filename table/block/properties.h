@@ -65,7 +65,7 @@ struct TableProperties {
 };
 
 // How many of a table's entries a reader of the newest versions steps over.
-// Range deletions and the entries that they hide are not counted.
+// Range deletions and the entries that they hide are not among these.
 struct DeadEntries {
   bool known = false;
   uint64_t entries = 0;    // All.
@@ -75,6 +75,10 @@ struct DeadEntries {
   uint64_t hidden = 0;
   // The most successive entries that are deletions or hidden.
   uint64_t longest_run = 0;
+  // Not dead, but a rewrite of the table in the last level leaves none of them
+  // if no snapshot needs them.
+  uint64_t merge_operands = 0;
+  uint64_t range_deletions = 0;
 
   // Returns at most how many entries are dead.
   uint64_t Dead() const {

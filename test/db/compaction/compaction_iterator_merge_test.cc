@@ -114,7 +114,7 @@ class CompactionIteratorMergeTest : public testing::Test {
               input.entries.size());
     CheckOrder(output);
     CheckReaders(input, output, snapshots, older);
-    CheckHidden(input, output, snapshots, older);
+    CheckHidden(input, output, snapshots, older, merge_operator != nullptr);
     if (merge_operator == &kJoining) {
       CheckMerged(input, output, snapshots, older);
     }
@@ -148,10 +148,25 @@ class CompactionIteratorMergeTest : public testing::Test {
     }
   }
 
+  // Returns whether all newer entries of the key are operands, and snapshots
+  // divide them from the entry.
+  static bool IsApart(const CompactionOutput& output, size_t i,
+                      const std::vector<SequenceNumber>& snapshots) {
+    const VersionEntry& entry = output.entries[i];
+    bool is_apart = false;
+    for (; i > 0 && output.entries[i - 1].key == entry.key; --i) {
+      const VersionEntry& newer = output.entries[i - 1];
+      if (newer.type != ValueType::kMerge) return false;
+      is_apart |= StripeIn(snapshots, newer.sequence) !=
+                  StripeIn(snapshots, entry.sequence);
+    }
+    return is_apart;
+  }
+
   // Whom an entry is said to be kept for, and who uses it.
   static void CheckHidden(const Versions& input, const CompactionOutput& output,
                           const std::vector<SequenceNumber>& snapshots,
-                          Older older) {
+                          Older older, bool merges) {
     const Versions result = {output.entries, input.tombstones, input.older};
     std::vector<std::set<SequenceNumber>> readers(output.entries.size());
     const auto read = [&](SequenceNumber reader) {
@@ -172,7 +187,8 @@ class CompactionIteratorMergeTest : public testing::Test {
       if (type == ValueType::kSingleDeletion) continue;
       const bool hides_nothing =
           older == Older::kNone && IsDeletion(type) && !snapshots.empty();
-      EXPECT_EQ(output.hidden[i], !for_present || hides_nothing);
+      const bool is_apart = merges && IsApart(output, i, snapshots);
+      EXPECT_EQ(output.hidden[i], !for_present || hides_nothing || is_apart);
       const SequenceNumber kept_for = output.kept_for[i];
       if (kept_for != kMaxSequenceNumber) {
         EXPECT_EQ(readers[i], (std::set<SequenceNumber>{kept_for}));

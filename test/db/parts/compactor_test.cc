@@ -62,20 +62,20 @@ TEST_F(CompactorTest, RunsTheCompactionThatIsDue) {
   EXPECT_EQ(Level0Files(), 0);
 }
 
-TEST_F(CompactorTest, RunsNoJobWhileTheGateIsClosed) {
+TEST_F(CompactorTest, RunsNoJobBesideAnExclusiveCompaction) {
   AddTables();
-  parts_.picker.gate().is_exclusive = true;
+  family_->compactions().is_exclusive = true;
   RunJob();
   EXPECT_EQ(Level0Files(), 2);
-  parts_.picker.gate().is_exclusive = false;
+  family_->compactions().is_exclusive = false;
 }
 
-TEST_F(CompactorTest, OpensTheGateAfterAnExclusiveCompaction) {
+TEST_F(CompactorTest, ExcludesNothingAfterAnExclusiveCompaction) {
   AddTables();
   CompactRangeOptions options;
   options.exclusive_manual_compaction = true;
   ASSERT_TRUE(Ok(Compact(options)));
-  EXPECT_TRUE(parts_.picker.GateIsOpenLocked());
+  EXPECT_FALSE(family_->compactions().is_exclusive);
   EXPECT_EQ(parts_.picker.gate().manual_count, 0);
 }
 

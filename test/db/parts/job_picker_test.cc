@@ -124,15 +124,23 @@ TEST_F(JobPickerTest, ForgetsDroppedFamilies) {
   EXPECT_EQ(NextToCompact(), a_);
 }
 
-TEST_F(JobPickerTest, ClosesTheGateForAnErrorAndForAnExclusiveCompaction) {
+TEST_F(JobPickerTest, ClosesTheGateForAnError) {
   MutexLock lock(&parts_.mutex);
-  CompactionGate& gate = parts_.picker.gate();
   EXPECT_TRUE(parts_.picker.GateIsOpenLocked());
-  gate.is_exclusive = true;
+  parts_.picker.gate().error = Status::FromErrno("test", ENOSPC);
   EXPECT_FALSE(parts_.picker.GateIsOpenLocked());
-  gate.is_exclusive = false;
-  gate.error = Status::FromErrno("test", ENOSPC);
-  EXPECT_FALSE(parts_.picker.GateIsOpenLocked());
+}
+
+TEST_F(JobPickerTest, AnExclusiveCompactionExcludesItsFamilyOnly) {
+  AddTables(a_, 2);
+  AddTables(b_, 2);
+  a_->compactions().is_exclusive = true;
+  for (int i = 0; i < 2; ++i) EXPECT_EQ(NextToCompact(), b_);
+  b_->compactions().is_exclusive = true;
+  EXPECT_EQ(NextToCompact(), nullptr);
+  EXPECT_FALSE(CompactionDue());
+  a_->compactions().is_exclusive = false;
+  EXPECT_EQ(NextToCompact(), a_);
 }
 
 TEST_F(JobPickerTest, CleansFamiliesThatMeetRangeDeletions) {
