@@ -193,15 +193,18 @@ varve_column_family_handle_t** varve_create_column_families(
     SaveError(errptr, Status::Aborted("no memory for the handles"));
     return nullptr;
   }
-  for (int i = 0; i < num_column_families; ++i) {
-    ColumnFamilyHandle* family = nullptr;
-    Status status =
+  std::vector<std::string> names;
+  Status unnamed;
+  for (int i = 0; i < num_column_families && unnamed.ok(); ++i) {
+    unnamed =
         Check(Given{column_family_names[i], "the name of a column family"});
-    if (status.ok()) {
-      status = db->db->CreateColumnFamily(column_family_options->ForUse(),
-                                          column_family_names[i], &family);
-    }
-    if (SaveError(errptr, status)) break;
+    if (unnamed.ok()) names.emplace_back(column_family_names[i]);
+  }
+  std::vector<ColumnFamilyHandle*> families;
+  const Status status = db->db->CreateColumnFamilies(
+      column_family_options->ForUse(), names, &families);
+  SaveError(errptr, status.ok() ? unnamed : status);
+  for (ColumnFamilyHandle* const family : families) {
     list[*lencfs] = NewHandle(db, family);
     ++*lencfs;
   }

@@ -92,7 +92,7 @@ Status DBImpl::WaitForCompact() {
     const bool runs = WorkRunsLocked();
     if (!runs && !picker_.gate().error.ok()) return picker_.gate().error;
     const bool is_due =
-        picker_.FlushesDueLocked() > 0 || picker_.CompactionDueLocked();
+        picker_.FlushDueLocked() || picker_.CompactionDueLocked();
     const bool goes_on = !scheduler_.is_stopping();
     if (!runs && !(is_due && goes_on)) {
       return is_due ? Status::ShutdownInProgress() : Status::OK();

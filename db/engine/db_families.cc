@@ -3,6 +3,10 @@
 // Column families: created and dropped.
 
 #include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <set>
+#include <string>
 #include <utility>
 
 #include "db/engine/db_impl.h"
@@ -79,72 +83,114 @@ Status DBImpl::CreateColumnFamily(const ColumnFamilyOptions& options,
                                   const std::string& name,
                                   ColumnFamilyHandle** handle) {
   *handle = nullptr;
-  if (read_only_) return ReadOnlyError();
-  if (name.empty()) {
-    return Status::InvalidArgument("a column family has no name");
-  }
-  if (IsOfCatalog()) {
-    return Status::NotSupported(
-        "a catalog's database has only the default column family");
-  }
-  Status status = CheckOptions(Options(options_, options));
-  if (status.ok()) status = ResumeIfFull();
-  if (!status.ok()) return status;
-  std::unique_ptr<ColumnFamily> family = NewFamily(name, options);
-  std::unique_ptr<ColumnFamily> unused;
-  ColumnFamily* added = nullptr;
-  {
-    const WriteQueue::Exclusive leader(&write_queue_);
-    MutexLock lock(&mutex_);
-    status = WritableLocked();
-    if (status.ok() && families_.Find(name) != nullptr) {
-      status = Status::InvalidArgument("column family " + name, "exists");
-    }
-    if (status.ok() && families_.live().size() >= kMaxFamilies) {
-      status = Status::NotSupported("too many column families");
-    }
-    if (status.ok()) {
-      added = family.get();
-      status = AddFamilyLocked(std::move(family));
-      age_watch_.StartLocked();
-      // Nobody can drop it before its handle exists.
-      events_.DeliverLocked();
-    } else {
-      unused = std::move(family);
-    }
-  }
-  if (status.ok()) {
-    *handle = new FamilyHandle(added, handles_, true);
-    added->JoinBudget();
-  }
-  if (unused != nullptr) unused->Close();
+  std::vector<ColumnFamilyHandle*> handles;
+  Status status = CreateColumnFamilies({{name, options}}, &handles);
+  if (status.ok()) *handle = handles.front();
   return status;
 }
 
+Status DBImpl::CreateColumnFamilies(
+    const std::vector<ColumnFamilyDescriptor>& wanted,
+    std::vector<ColumnFamilyHandle*>* handles) {
+  if (read_only_) return ReadOnlyError();
+  Status refused;  // Of the first that cannot be created.
+  std::vector<std::unique_ptr<ColumnFamily>> families =
+      NewFamilies(wanted, &refused);
+  if (families.empty()) return refused;
+  Status status = ResumeIfFull();
+  std::vector<ColumnFamily*> added;
+  std::vector<std::unique_ptr<ColumnFamily>> unused;
+  {
+    const WriteQueue::Exclusive leader(&write_queue_);
+    MutexLock lock(&mutex_);
+    if (status.ok()) status = WritableLocked();
+    std::set<std::string> names;
+    for (const ColumnFamily* live : families_.live())
+      names.insert(live->name());
+    const auto may_add = [&](const std::string& name) {
+      if (!names.insert(name).second) {
+        refused = Status::InvalidArgument("column family " + name, "exists");
+        return false;
+      }
+      if (names.size() > kMaxFamilies) {
+        refused = Status::NotSupported("too many column families");
+        return false;
+      }
+      return true;
+    };
+    while (status.ok() && added.size() < families.size() &&
+           may_add(families[added.size()]->name())) {
+      added.push_back(families[added.size()].get());
+    }
+    const auto end =
+        families.begin() + static_cast<std::ptrdiff_t>(added.size());
+    std::move(end, families.end(), std::back_inserter(unused));
+    families.erase(end, families.end());
+    if (!added.empty()) {
+      status = AddFamiliesLocked(std::move(families));
+      age_watch_.StartLocked();
+      // Nobody can drop them before their handles exist.
+      events_.DeliverLocked();
+    }
+  }
+  for (const auto& family : unused) family->Close();
+  if (!status.ok()) return status;
+  for (ColumnFamily* const family : added) {
+    family->JoinBudget();
+    handles->push_back(new FamilyHandle(family, handles_, true));
+  }
+  return refused;
+}
+
+std::vector<std::unique_ptr<ColumnFamily>> DBImpl::NewFamilies(
+    const std::vector<ColumnFamilyDescriptor>& wanted, Status* status) {
+  std::vector<std::unique_ptr<ColumnFamily>> families;
+  for (const auto& [name, options] : wanted) {
+    if (name.empty()) {
+      *status = Status::InvalidArgument("a column family has no name");
+    } else if (IsOfCatalog()) {
+      *status = Status::NotSupported(
+          "a catalog's database has only the default column family");
+    } else {
+      *status = CheckOptions(Options(options_, options));
+    }
+    if (!status->ok()) break;
+    families.push_back(NewFamily(name, options));
+  }
+  return families;
+}
+
 // For the leader of the queue, and for Open.
-Status DBImpl::AddFamilyLocked(std::unique_ptr<ColumnFamily> family) {
+Status DBImpl::AddFamiliesLocked(
+    std::vector<std::unique_ptr<ColumnFamily>> families) {
   RemoveOptionsFilesLocked();
   const uint64_t log_number = wals_.NewestLocked();
-  ColumnFamily* const added = family.get();
-  Status status = versions_->CreateFamilyLocked(added->versions(), log_number);
+  std::vector<FamilyVersions*> versions;
+  for (const auto& family : families) versions.push_back(family->versions());
+  Status status = versions_->CreateFamiliesLocked(versions, log_number);
   if (!status.ok()) {
     control_.SetErrorLocked(status, "creating a column family");
     mutex_.Unlock();
-    added->Close();
+    for (const auto& family : families) family->Close();
     mutex_.Lock();
-    versions_->RemoveFamilyLocked(added->versions());
+    for (FamilyVersions* added : versions) {
+      versions_->RemoveFamilyLocked(added);
+    }
     return status;
   }
   const TableOutputContext& context = *family_.output_context();
-  added->SetOutputContext(context.db_path, context.db_identity,
-                          context.session_identity);
-  added->BeginLocked(
-      added->NewMemTable(log_number, families_.live().size() + 1), {});
-  families_.AddLocked(std::move(family));
-  control_.InstallSuperVersionLocked(added);
+  const size_t count = families_.live().size() + families.size();
+  for (auto& family : families) {
+    ColumnFamily* const added = family.get();
+    added->SetOutputContext(context.db_path, context.db_identity,
+                            context.session_identity);
+    added->BeginLocked(added->NewMemTable(log_number, count), {});
+    families_.AddLocked(std::move(family));
+    control_.InstallSuperVersionLocked(added);
+    Log(LogLevel::kInfo, &log_, "created column family %s, id %u",
+        added->name().c_str(), added->id());
+  }
   control_.log_bound().UpdateLogSizeLocked();
-  Log(LogLevel::kInfo, &log_, "created column family %s, id %u",
-      added->name().c_str(), added->id());
   return status;
 }
 
@@ -176,12 +222,12 @@ void DBImpl::RemoveOptionsFilesLocked() {
 }
 
 Status DBImpl::DropColumnFamily(ColumnFamilyHandle* handle) {
-  ColumnFamily* const family = FamilyHandle::FamilyOf(families_, handle);
-  if (family == nullptr) return ForeignHandleError();
+  return DropColumnFamilies({handle});
+}
+
+Status DBImpl::DropColumnFamilies(
+    const std::vector<ColumnFamilyHandle*>& handles) {
   if (read_only_) return ReadOnlyError();
-  if (family == &family_) {
-    return Status::InvalidArgument("the default column family stays");
-  }
   // Without space, a drop still needs only an edit, and frees some.
   Status status = ResumeIfFull();
   if (!status.ok() && !status.IsNoSpace()) return status;
@@ -194,29 +240,47 @@ Status DBImpl::DropColumnFamily(ColumnFamilyHandle* handle) {
   MutexLock lock(&mutex_);
   status = WritableLocked();
   if (!status.ok() && !status.IsNoSpace()) return status;
-  if (family->is_dropped()) {
-    return Status::InvalidArgument("column family " + family->name(),
-                                   "was dropped before");
+  Status refused;  // Of the first that cannot be dropped.
+  std::vector<ColumnFamily*> dropped;
+  std::vector<FamilyVersions*> versions;
+  std::set<ColumnFamily*> seen;
+  for (ColumnFamilyHandle* const handle : handles) {
+    ColumnFamily* const family = FamilyHandle::FamilyOf(families_, handle);
+    if (family == nullptr) {
+      refused = ForeignHandleError();
+    } else if (family == &family_) {
+      refused = Status::InvalidArgument("the default column family stays");
+    } else if (family->is_dropped() || !seen.insert(family).second) {
+      refused = Status::InvalidArgument("column family " + family->name(),
+                                        "was dropped before");
+    }
+    if (!refused.ok()) break;
+    dropped.push_back(family);
+    versions.push_back(family->versions());
   }
+  if (dropped.empty()) return refused;
   RemoveOptionsFilesLocked();
-  status = versions_->DropFamilyLocked(family->versions());
+  status = versions_->DropFamiliesLocked(versions);
   if (!status.ok()) {
     control_.SetErrorLocked(status, "dropping a column family");
     events_.DeliverLocked();
     return status;
   }
-  Log(LogLevel::kInfo, &log_, "dropped column family %s, id %u",
-      family->name().c_str(), family->id());
-  family->SetDroppedLocked();
-  families_.DropLocked(family);
-  // Logs that only this family needed go now, its tables with the last user.
+  for (ColumnFamily* const family : dropped) {
+    Log(LogLevel::kInfo, &log_, "dropped column family %s, id %u",
+        family->name().c_str(), family->id());
+    family->SetDroppedLocked();
+    families_.DropLocked(family);
+  }
+  // Logs that only these families needed go now, their tables with the last
+  // user.
   wals_.ReleaseLocked(versions_->FirstLogNumberLocked());
   control_.log_bound().UpdateLogSizeLocked();
   control_.UpdateGateLocked();
   scheduler_.SignalLocked();
   jobs_.PurgeLocked();
   events_.DeliverLocked();
-  return status;
+  return refused;
 }
 
 }  // namespace varve

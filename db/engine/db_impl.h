@@ -116,6 +116,12 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
                             const std::string& name,
                             ColumnFamilyHandle** handle) override;
   Status DropColumnFamily(ColumnFamilyHandle* family) override;
+  using DB::CreateColumnFamilies;
+  Status CreateColumnFamilies(
+      const std::vector<ColumnFamilyDescriptor>& families,
+      std::vector<ColumnFamilyHandle*>* handles) override;
+  Status DropColumnFamilies(
+      const std::vector<ColumnFamilyHandle*>& families) override;
   ColumnFamilyHandle* DefaultColumnFamily() const override {
     return default_handle_.get();
   }
@@ -157,7 +163,11 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   std::unique_ptr<ColumnFamily> NewFamily(const std::string& name,
                                           const ColumnFamilyOptions& options);
   Status BeginLocked(DbOpening* opening) VARVE_REQUIRES(mutex_);
-  Status AddFamilyLocked(std::unique_ptr<ColumnFamily> family)
+  // Returns the names' families, or the ones before the first that cannot be
+  // created, and sets *status.
+  std::vector<std::unique_ptr<ColumnFamily>> NewFamilies(
+      const std::vector<ColumnFamilyDescriptor>& wanted, Status* status);
+  Status AddFamiliesLocked(std::vector<std::unique_ptr<ColumnFamily>> families)
       VARVE_REQUIRES(mutex_);
   void RemoveOptionsFilesLocked() VARVE_REQUIRES(mutex_);
   bool IsClosed() VARVE_EXCLUDES(mutex_);

@@ -398,8 +398,9 @@ Status DBImpl::Open(bool name_is_safe,
 // Begins the work of a database that was opened for writing. May release the
 // mutex and reacquire it.
 Status DBImpl::BeginLocked(DbOpening* opening) {
-  while (std::unique_ptr<ColumnFamily> created = opening->TakeMissing()) {
-    Status status = AddFamilyLocked(std::move(created));
+  auto missing = opening->TakeMissing();
+  if (!missing.empty()) {
+    Status status = AddFamiliesLocked(std::move(missing));
     if (!status.ok()) return status;
   }
   opening->RemoveLeftoversLocked();
@@ -637,13 +638,6 @@ Status DbOpening::InstallLocked() {
   }
   parts_.control->log_bound().UpdateLogSizeLocked();
   return status;
-}
-
-std::unique_ptr<ColumnFamily> DbOpening::TakeMissing() {
-  if (others_.empty()) return nullptr;
-  std::unique_ptr<ColumnFamily> missing = std::move(others_.front());
-  others_.erase(others_.begin());
-  return missing;
 }
 
 void DbOpening::RemoveLeftoversLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {

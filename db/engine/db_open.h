@@ -60,8 +60,10 @@ class DbOpening {
   // and gives the families to FamilySet. May release the mutex and reacquire
   // it.
   Status InstallLocked();
-  // Returns a family that the database has not got, or null.
-  std::unique_ptr<ColumnFamily> TakeMissing();
+  // Returns the families that the database has not got.
+  std::vector<std::unique_ptr<ColumnFamily>> TakeMissing() {
+    return std::exchange(others_, {});
+  }
   // Removes files that earlier processes have left. May release the mutex and
   // reacquire it.
   void RemoveLeftoversLocked();

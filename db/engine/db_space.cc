@@ -159,10 +159,8 @@ void DBImpl::FlushInQuiet() {
   }
   FlushOptions options;
   options.wait = false;
-  for (ColumnFamily* const family : families) {
-    // An error is in control_.error(). Close may have come first.
-    FlushFamilies(options, {family}).IgnoreError();
-  }
+  // An error is in control_.error(). Close may have come first.
+  FlushFamilies(options, families).IgnoreError();
   MutexLock lock(&mutex_);
   families_.UnrefLocked(families);
   jobs_.PurgeLaterLocked();

@@ -210,7 +210,7 @@ Status DBImpl::ResumeAsLeaderLocked() {
   // Together, so that no part of a batch is left out.
   const std::vector<ColumnFamily*> families = families_.live();
   std::vector<size_t> counts;
-  if (status.ok()) status = flusher_.FlushLocked(families, &counts);
+  if (status.ok()) status = flusher_.FlushLocked(families, true, &counts);
   jobs_.PurgeLocked();  // This may free space, even after a failure.
   if (status.ok()) {
     for (size_t i = 0; i < families.size(); ++i) {

@@ -114,7 +114,7 @@ Status Flusher::FlushAllLocked() {
 }
 
 Status Flusher::FlushLocked(const std::vector<ColumnFamily*>& families,
-                            std::vector<size_t>* counts) {
+                            bool atomic, std::vector<size_t>* counts) {
   std::vector<FlushJobInfo> infos(families.size());
   for (size_t i = 0; i < families.size(); ++i) {
     FlushJobInfo& info = infos[i];
@@ -127,6 +127,7 @@ Status Flusher::FlushLocked(const std::vector<ColumnFamily*>& families,
     parts_.events->Add(
         [info](EventListener* listener) { listener->OnFlushBegin(info); });
   }
+  parts_.jobs->StartDueLocked();  // Other work can run beside this.
   parts_.events->DeliverLocked();
   const Stopwatch flushing(parts_.place->env());
   Status status;
@@ -134,24 +135,26 @@ Status Flusher::FlushLocked(const std::vector<ColumnFamily*>& families,
     const HistogramTimer timer(parts_.stats, HistogramType::kFlushTime,
                                parts_.place->env());
     status = parts_.table_jobs->FlushLocked(
-        families, &infos, [this, &families](uint64_t first, uint64_t end) {
+        families, atomic, &infos,
+        [this](const std::vector<ColumnFamily*>& flushed, uint64_t first,
+               uint64_t end) {
           // Makes the updates durable that the flush would leave behind in
           // logs, before it makes later ones or other parts of the same
           // batches durable. A flush of all families needs no log, not even a
           // damaged one.
           const bool shared =
               first < end ||
-              parts_.families->OthersNeedLogsLocked(families, end);
+              parts_.families->OthersNeedLogsLocked(flushed, end);
           return shared ? parts_.wals->SyncBeforeLocked(end) : Status::OK();
         });
   }
   for (size_t i = 0; i < families.size(); ++i) {
     ColumnFamily* const family = families[i];
     FlushJobInfo& info = infos[i];
-    info.status = status;
     family->SetFlushRunsLocked(false);
-    if (status.ok()) {
-      family->MeasureFlushLocked(info.memtables, flushing.ElapsedMicros(),
+    if (info.status.ok()) {
+      family->MeasureFlushLocked(info.memtables,
+                                 flushing.ElapsedMicros() / families.size(),
                                  info.file_bytes);
       const std::vector<MemTable*> flushed =
           family->RemoveFlushedLocked(info.memtables);
@@ -165,12 +168,11 @@ Status Flusher::FlushLocked(const std::vector<ColumnFamily*>& families,
     }
     family->cleaner()->CountFlushedLocked(info.file_bytes);
     info.micros = flushing.ElapsedMicros();
-    counts->push_back(info.memtables);
+    counts->push_back(info.status.ok() ? info.memtables : 0);
     parts_.events->Add(
         [info](EventListener* listener) { listener->OnFlushCompleted(info); });
   }
-  if (status.ok())
-    parts_.wals->ReleaseLocked(parts_.versions->FirstLogNumberLocked());
+  parts_.wals->ReleaseLocked(parts_.versions->FirstLogNumberLocked());
   parts_.events->DeliverLocked();
   return status;
 }
@@ -199,13 +201,14 @@ void Flusher::RunJob() {
   if (!families.empty()) {
     for (ColumnFamily* const family : families) family->Ref();
     std::vector<size_t> counts;
-    const Status status = FlushLocked(families, &counts);
+    const Status status =
+        FlushLocked(families, parts_.options->atomic_flush, &counts);
     if (!status.ok() && !status.IsShutdownInProgress()) {
       parts_.control->SetErrorLocked(status, "a flush");
     }
     parts_.jobs->PurgeLocked();
     for (size_t i = 0; i < families.size(); ++i) {
-      if (status.ok()) families[i]->CountFlushedLocked(counts[i]);
+      families[i]->CountFlushedLocked(counts[i]);
       families[i]->cleaner()->WakeLocked();
       parts_.families->UnrefLocked(families[i]);
     }

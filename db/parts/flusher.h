@@ -64,9 +64,10 @@ class Flusher {
   // ---- With the mutex ----
 
   // Writes the immutable memtables of the families to tables, and names these
-  // in one step. Sets *counts to the number of memtables of each family, also
-  // if it fails. May release the mutex and reacquire it.
-  Status FlushLocked(const std::vector<ColumnFamily*>& families,
+  // in one step. Sets *counts to the number of flushed memtables of each
+  // family. See TableJobs::FlushLocked for `atomic`. May release the mutex and
+  // reacquire it.
+  Status FlushLocked(const std::vector<ColumnFamily*>& families, bool atomic,
                      std::vector<size_t>* counts);
   // Waits until `target` memtables of the family have been flushed since Open.
   // Returns InvalidArgument if it is dropped before.

@@ -2,29 +2,55 @@
 #include "db/parts/job_picker.h"
 
 #include <algorithm>
+#include <functional>
 
 #include "db/compaction/table_age.h"
 #include "db/parts/job_events.h"
 
 namespace varve {
 
-int JobPicker::FlushesDueLocked() const {
-  const int due = parts_.families->CountToFlushLocked();
-  return parts_.options->atomic_flush ? std::min(due, 1) : due;
+namespace {
+
+bool AwaitsFlush(const ColumnFamily* family) {
+  return !family->immutable().empty() && !family->flush_runs();
+}
+
+uint64_t ImmutableBytes(const ColumnFamily& family) {
+  uint64_t bytes = 0;
+  for (const MemTable* memtable : family.immutable()) {
+    bytes += memtable->ApproximateMemoryUsage();
+  }
+  return bytes;
+}
+
+}  // namespace
+
+bool JobPicker::FlushDueLocked() const {
+  const auto& live = parts_.families->live();
+  return std::any_of(live.begin(), live.end(), AwaitsFlush);
 }
 
 std::vector<ColumnFamily*> JobPicker::PickFlushLocked() const {
   std::vector<ColumnFamily*> waiting = parts_.families->live();
-  std::erase_if(waiting, [](const ColumnFamily* family) {
-    return family->immutable().empty() || family->flush_runs();
-  });
+  std::erase_if(waiting, std::not_fn(AwaitsFlush));
   if (waiting.empty() || parts_.options->atomic_flush) return waiting;
-  // The one that keeps the oldest log.
-  return {*std::min_element(waiting.begin(), waiting.end(),
-                            [](const ColumnFamily* a, const ColumnFamily* b) {
-                              return a->OldestLogLocked() <
-                                     b->OldestLogLocked();
-                            })};
+  std::stable_sort(waiting.begin(), waiting.end(),
+                   [](const ColumnFamily* a, const ColumnFamily* b) {
+                     return a->OldestLogLocked() < b->OldestLogLocked();
+                   });
+  // The last family of a batch waits for its table no longer than the batch
+  // takes, and the tables' metadata are in memory together.
+  constexpr uint64_t kBatchBytes = 16 << 20;
+  constexpr size_t kBatchFamilies = 512;
+  uint64_t bytes = ImmutableBytes(*waiting.front());
+  std::vector<ColumnFamily*> batch = {waiting.front()};
+  for (size_t i = 1; i < waiting.size() && batch.size() < kBatchFamilies; ++i) {
+    const uint64_t more = ImmutableBytes(*waiting[i]);
+    if (bytes + more > kBatchBytes) continue;
+    bytes += more;
+    batch.push_back(waiting[i]);
+  }
+  return batch;
 }
 
 bool JobPicker::CompactionDueLocked() const {

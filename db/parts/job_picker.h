@@ -44,9 +44,12 @@ class JobPicker {
 
   // ---- Flushes ----
 
-  // Returns how many flushes can run: one a family, or one of all families.
-  int FlushesDueLocked() const;
-  // Returns the families to flush next, together.
+  // Returns whether a family waits for a flush that no job has chosen yet.
+  bool FlushDueLocked() const;
+  // Returns the families to flush next, together: with atomic_flush all, and
+  // otherwise the one that keeps the oldest log, and others with it that have
+  // little to write, so that they share the syncs of the directory and the
+  // MANIFEST.
   std::vector<ColumnFamily*> PickFlushLocked() const;
 
   // ---- Compactions ----

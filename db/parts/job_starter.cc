@@ -1,8 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "db/parts/job_starter.h"
 
-#include <algorithm>
-
 #include "db/options/options_check.h"
 
 namespace varve {
@@ -14,10 +12,13 @@ void JobStarter::StartDueLocked() {
       control.inheritance().is_inherited()) {
     return;
   }
+  // A queued job chooses what is due when it begins. When it has, the next one
+  // is scheduled for the rest. An atomic flush is of all families.
   const int flushes =
-      std::min(parts_.picker->FlushesDueLocked(), MaxFlushes(*parts_.options));
-  while (scheduler.JobsLocked(JobKind::kFlush) < flushes &&
-         control.error().ok()) {
+      parts_.options->atomic_flush ? 1 : MaxFlushes(*parts_.options);
+  if (scheduler.QueuedLocked(JobKind::kFlush) == 0 &&
+      scheduler.JobsLocked(JobKind::kFlush) < flushes &&
+      parts_.picker->FlushDueLocked()) {
     ScheduleLocked(JobKind::kFlush, jobs_.flush);
   }
   if (scheduler.JobsLocked(JobKind::kCleanup) == 0 &&

@@ -34,6 +34,7 @@ TableJobs::FamilyFlush TableJobs::BeginFlushLocked(ColumnFamily* family,
       {begin, begin + static_cast<std::ptrdiff_t>(info.memtables)},
       parts_.versions->NewFileNumber(),
       family->version(),
+      {},
       {}};
   uint64_t entries = 0;
   for (const MemTable* memtable : flush.memtables) {
@@ -87,9 +88,9 @@ void TableJobs::EndFlushLocked(const FamilyFlush& flush, uint64_t micros,
 
 // The analysis cannot tell that the mutex is the DB's, here and below.
 Status TableJobs::FlushLocked(const std::vector<ColumnFamily*>& families,
-                              std::vector<FlushJobInfo>* infos,
-                              const std::function<Status(uint64_t, uint64_t)>&
-                                  sync_logs) VARVE_NO_THREAD_SAFETY_ANALYSIS {
+                              bool atomic, std::vector<FlushJobInfo>* infos,
+                              const SyncLogs& sync_logs)
+    VARVE_NO_THREAD_SAFETY_ANALYSIS {
   const RequestSpan span("flush");
   const Stopwatch flushing(parts_.place->env());
   std::vector<FamilyFlush> flushes;
@@ -98,62 +99,111 @@ Status TableJobs::FlushLocked(const std::vector<ColumnFamily*>& families,
         BeginFlushLocked(families[i], (*infos)[i], flushing.start_us()));
   }
   parts_.mutex->Unlock();
+  Status status = WriteTables(&flushes, atomic);
+  parts_.mutex->Lock();
+  const Status named = NameTablesLocked(&flushes, sync_logs);
+  for (size_t i = 0; i < flushes.size(); ++i) {
+    (*infos)[i].status = flushes[i].status;
+    if (!flushes[i].status.ok()) continue;
+    EndFlushLocked(flushes[i], flushing.ElapsedMicros() / flushes.size(),
+                   &(*infos)[i]);
+  }
+  return status.ok() ? named : status;
+}
+
+Status TableJobs::WriteTables(std::vector<FamilyFlush>* flushes,
+                              bool atomic) const {
   LocalSpan step("write table");
   Status status;
-  for (FamilyFlush& flush : flushes) {
+  for (FamilyFlush& flush : *flushes) {
     if (status.ok()) status = WriteTable(&flush);
+    flush.status = status;
   }
-  step.Next("directory sync");
-  if (status.ok()) status = SyncOutputs();
-  if (!status.ok()) {
-    for (const FamilyFlush& flush : flushes) {
-      RemoveOutputs(flush.family, flush.edit);
-    }
-  }
-  step.Next("install");
-  parts_.mutex->Lock();
-  if (status.ok()) {
-    uint64_t first = UINT64_MAX;
-    uint64_t end = 0;
-    for (const FamilyFlush& flush : flushes) {
-      first = std::min(first, flush.NextLogLocked());
-      end = std::max(end, flush.NextLogLocked());
-    }
-    status = sync_logs(first, end);
-    if (!status.ok()) RemoveUnnamedLocked(flushes);
-  }
-  std::vector<VersionSet::FamilyEdit> edits;
-  for (FamilyFlush& flush : flushes) {
-    parts_.versions->UnrefVersionLocked(flush.version);
-    VARVE_PROBE(flush_end, flush.number, status.ok());
-    if (status.ok()) {
-      AddTablesCreated(parts_.events, parts_.place->path(), flush.edit, status);
-    } else if (!flush.memtables.empty()) {
-      AddTableCreated(parts_.events, parts_.place->path(), flush.number, 0,
-                      status);
-    }
-    flush.edit.SetLogNumber(flush.NextLogLocked());
-    edits.push_back({flush.family->versions(), &flush.edit});
-  }
-  if (!status.ok()) return status;
-  status = parts_.versions->LogAndApply(edits);
-  if (!status.ok()) {
-    if (status.IsShutdownInProgress()) RemoveUnnamedLocked(flushes);
+  if (!status.ok() && (atomic || !flushes->front().status.ok())) {
+    Fail(status, flushes);
     return status;
   }
-  for (size_t i = 0; i < flushes.size(); ++i) {
-    EndFlushLocked(flushes[i], flushing.ElapsedMicros(), &(*infos)[i]);
+  step.Next("directory sync");
+  const Status synced = SyncOutputs();
+  if (!synced.ok()) Fail(synced, flushes);
+  return status.ok() ? synced : status;
+}
+
+Status TableJobs::NameTablesLocked(std::vector<FamilyFlush>* flushes,
+                                   const SyncLogs& sync_logs)
+    VARVE_NO_THREAD_SAFETY_ANALYSIS {
+  const LocalSpan step("install");
+  std::vector<ColumnFamily*> written;
+  uint64_t first = UINT64_MAX;
+  uint64_t end = 0;
+  for (const FamilyFlush& flush : *flushes) {
+    if (!flush.status.ok()) continue;
+    written.push_back(flush.family);
+    first = std::min(first, flush.NextLogLocked());
+    end = std::max(end, flush.NextLogLocked());
+  }
+  Status status;
+  if (!written.empty()) {
+    status = sync_logs(written, first, end);
+    if (!status.ok()) {
+      parts_.mutex->Unlock();
+      Fail(status, flushes);
+      parts_.mutex->Lock();
+    }
+  }
+  for (FamilyFlush& flush : *flushes) {
+    parts_.versions->UnrefVersionLocked(flush.version);
+    VARVE_PROBE(flush_end, flush.number, flush.status.ok());
+    if (flush.status.ok()) {
+      AddTablesCreated(parts_.events, parts_.place->path(), flush.edit,
+                       flush.status);
+    } else if (!flush.memtables.empty()) {
+      AddTableCreated(parts_.events, parts_.place->path(), flush.number, 0,
+                      flush.status);
+    }
+    flush.edit.SetLogNumber(flush.NextLogLocked());
+  }
+  for (;;) {
+    std::vector<VersionSet::FamilyEdit> edits;
+    for (FamilyFlush& flush : *flushes) {
+      if (!flush.status.ok()) continue;
+      edits.push_back({flush.family->versions(), &flush.edit});
+    }
+    if (edits.empty()) return status;
+    status = parts_.versions->LogAndApply(edits);
+    if (!status.IsShutdownInProgress()) break;
+    // A family was dropped while the tables were written.
+    FailDroppedLocked(status, flushes);
+    status = Status::OK();
+  }
+  if (status.ok()) return status;
+  for (FamilyFlush& flush : *flushes) {
+    if (flush.status.ok()) flush.status = status;
   }
   return status;
 }
 
-// For families that were dropped while their tables were written, and for logs
-// that could not be synced.
-void TableJobs::RemoveUnnamedLocked(const std::vector<FamilyFlush>& flushes)
-    VARVE_NO_THREAD_SAFETY_ANALYSIS {
-  parts_.mutex->Unlock();
-  for (const FamilyFlush& flush : flushes) {
+void TableJobs::Fail(const Status& status,
+                     std::vector<FamilyFlush>* flushes) const {
+  for (FamilyFlush& flush : *flushes) {
+    if (!flush.status.ok()) continue;
+    flush.status = status;
     RemoveOutputs(flush.family, flush.edit);
+  }
+}
+
+void TableJobs::FailDroppedLocked(const Status& status,
+                                  std::vector<FamilyFlush>* flushes) const
+    VARVE_NO_THREAD_SAFETY_ANALYSIS {
+  std::vector<const FamilyFlush*> failed;
+  for (FamilyFlush& flush : *flushes) {
+    if (!flush.status.ok() || !flush.family->versions()->is_dropped()) continue;
+    flush.status = status;
+    failed.push_back(&flush);
+  }
+  parts_.mutex->Unlock();
+  for (const FamilyFlush* flush : failed) {
+    RemoveOutputs(flush->family, flush->edit);
   }
   parts_.mutex->Lock();
 }

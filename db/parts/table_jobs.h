@@ -39,17 +39,24 @@ class TableJobs {
   TableJobs(const TableJobs&) = delete;
   TableJobs& operator=(const TableJobs&) = delete;
 
+  // Called before the tables of the families are named: from then on the
+  // families do not need logs before `first`, and some of them not those before
+  // `end`.
+  using SyncLogs =
+      std::function<Status(const std::vector<ColumnFamily*>& families,
+                           uint64_t first, uint64_t end)>;
+
   // Writes the oldest immutable memtables of each family to one table. They
   // stay in the lists of immutable memtables. The tables of several families
-  // are named in one step. `infos` is parallel to `families`: its `memtables`
-  // is the number to write, and the rest is filled in. Before the tables
-  // are named, calls sync_logs(first, end): from then on the families do not
-  // need logs before `first`, and some of them not those before `end`. May
+  // are named in one step, with one sync of the directory. `infos` is parallel
+  // to `families`: its `memtables` is the number to write, and the rest is
+  // filled in. If `atomic` is set, an error of one family is the error of all.
+  // Otherwise the families before it are flushed. A family that was dropped is
+  // left out: its info has ShutdownInProgress, which is not returned. May
   // release the mutex and reacquire it.
-  Status FlushLocked(
-      const std::vector<ColumnFamily*>& families,
-      std::vector<FlushJobInfo>* infos,
-      const std::function<Status(uint64_t first, uint64_t end)>& sync_logs);
+  Status FlushLocked(const std::vector<ColumnFamily*>& families, bool atomic,
+                     std::vector<FlushJobInfo>* infos,
+                     const SyncLogs& sync_logs);
   // Writes or moves the tables of a compaction of the family. May release the
   // mutex and reacquire it.
   Status CompactLocked(ColumnFamily* family, const Compaction& compaction,
@@ -70,6 +77,7 @@ class TableJobs {
     uint64_t number;   // Of the table.
     Version* version;  // A reference is held while the table is written.
     VersionEdit edit;
+    Status status;
 
     // Returns the first log that the family needs after the flush.
     uint64_t NextLogLocked() const;
@@ -78,9 +86,20 @@ class TableJobs {
   FamilyFlush BeginFlushLocked(ColumnFamily* family, const FlushJobInfo& info,
                                uint64_t now_us);
   Status WriteTable(FamilyFlush* flush) const;
+  // Writes the tables, and makes their names durable. REQUIRES: the mutex is
+  // not held.
+  Status WriteTables(std::vector<FamilyFlush>* flushes, bool atomic) const;
+  // Adds the tables to the MANIFEST.
+  Status NameTablesLocked(std::vector<FamilyFlush>* flushes,
+                          const SyncLogs& sync_logs);
   void EndFlushLocked(const FamilyFlush& flush, uint64_t micros,
                       FlushJobInfo* info);
-  void RemoveUnnamedLocked(const std::vector<FamilyFlush>& flushes);
+  // Sets the status of the flushes that have none, and removes their tables.
+  // REQUIRES: the mutex is not held.
+  void Fail(const Status& status, std::vector<FamilyFlush>* flushes) const;
+  // Does so for dropped families. May release the mutex and reacquire it.
+  void FailDroppedLocked(const Status& status,
+                         std::vector<FamilyFlush>* flushes) const;
   // Makes the names of new tables durable.
   Status SyncOutputs() const { return parts_.place->directory()->Sync(); }
   // Opens new tables, so that no read has to: loading index and filter takes

@@ -2,6 +2,7 @@
 #include "db/version/version_set.h"
 
 #include <algorithm>
+#include <set>
 #include <unordered_set>
 #include <utility>
 
@@ -118,6 +119,31 @@ bool VersionSet::EditsOutgrowSnapshot() const {
   return edit_bytes > std::max(kMinEditBytes, snapshot_bytes_);
 }
 
+bool VersionSet::SnapshotIsCheaperThan(size_t edit_count) const {
+  // A new MANIFEST takes these syncs: of its file, of the file that becomes
+  // CURRENT, and of the directory after each of them.
+  constexpr size_t kSyncs = 4;
+  // A sync takes as long as writing at least this many bytes.
+  constexpr uint64_t kSyncBytes = 128 << 10;
+  // About the sizes of the records of a family, and of a table without its
+  // keys.
+  constexpr uint64_t kFamilyBytes = 128;
+  constexpr uint64_t kTableBytes = 64;
+  if (edit_count <= kSyncs) return false;
+  const uint64_t limit = (edit_count - kSyncs) * kSyncBytes;
+  uint64_t bytes = 0;
+  for (const FamilyVersions* family : families_) {
+    bytes += kFamilyBytes;
+    for (int level = 0; level < kNumLevels; ++level) {
+      for (const FileMetaData* file : family->current_->files(level)) {
+        bytes += kTableBytes + file->smallest.size() + file->largest.size();
+        if (bytes > limit) return false;
+      }
+    }
+  }
+  return bytes <= limit;
+}
+
 Status VersionSet::LogAndApply(FamilyVersions* family, VersionEdit* edit) {
   const FamilyEdit one{family, edit};
   return LogAndApply(std::span(&one, 1));
@@ -172,9 +198,10 @@ Status VersionSet::LogAndApply(std::span<const FamilyEdit> edits) {
       edits.begin(), edits.end(),
       [](const FamilyEdit& part) { return part.edit->OnlyRemoves(); });
   // A new MANIFEST takes space, which such edits may be about to free.
-  const bool fresh =
+  const bool must_be_fresh =
       manifest_ == nullptr || (!only_removes && EditsOutgrowSnapshot());
-  const uint64_t number = fresh ? NewFileNumber() : manifest_number_;
+  bool fresh = must_be_fresh || SnapshotIsCheaperThan(edits.size());
+  uint64_t number = fresh ? NewFileNumber() : manifest_number_;
   CompleteEdits(edits);
 
   std::vector<std::string> records(edits.size());
@@ -199,8 +226,13 @@ Status VersionSet::LogAndApply(std::span<const FamilyEdit> edits) {
     std::vector<std::string> snapshot;
     if (fresh) snapshot = EncodeCurrent(*edits[0].edit->last_sequence());
     mutex_->Unlock();
-    status = fresh ? CreateManifest(number, snapshot, records, &in_doubt)
-                   : AppendEdits(records, only_removes, &in_doubt);
+    if (fresh) status = CreateManifest(number, snapshot, records, &in_doubt);
+    if (fresh && !must_be_fresh && status.IsNoSpace() && !in_doubt) {
+      fresh = false;
+      env_->RemoveFile(ManifestFileName(db_path_, number)).IgnoreError();
+      number = manifest_number_;
+    }
+    if (!fresh) status = AppendEdits(records, only_removes, &in_doubt);
     if (!status.ok()) {
       status = status.Annotate("writing " + ManifestFileName(db_path_, number));
     }
@@ -229,29 +261,37 @@ Status VersionSet::LogAndApply(std::span<const FamilyEdit> edits) {
 
 Status VersionSet::CheckEdits(std::span<const FamilyEdit> edits,
                               const std::vector<std::string>& records) const {
+  // The ids and names of live families, if the group changes them.
+  std::set<uint32_t> ids;
+  std::set<std::string> names;
+  const bool changes =
+      std::any_of(edits.begin(), edits.end(), [](const FamilyEdit& part) {
+        return part.edit->adds_column_family() ||
+               part.edit->drops_column_family();
+      });
+  if (changes) {
+    for (const FamilyVersions* const live : families_) {
+      ids.insert(live->id_);
+      names.insert(live->name_);
+    }
+  }
   for (size_t i = 0; i < edits.size(); ++i) {
     const FamilyVersions* const family = edits[i].family;
     const VersionEdit& edit = *edits[i].edit;
     const bool adds = edit.adds_column_family();
-    // An object of another VersionSet may have an id of this one. The families
-    // before an edit of a group are those before the group, because an edit
-    // that adds or drops one is alone.
+    // An object of another VersionSet may have an id of this one.
+    const bool is_live = std::find(families_.begin(), families_.end(),
+                                   family) != families_.end() &&
+                         (!changes || ids.contains(family->id_));
     Status status = CheckFamilyOf(
-        edit, {adds ? std::any_of(families_.begin(), families_.end(),
-                                  [family](const FamilyVersions* live) {
-                                    return live->id_ == family->id_;
-                                  })
-                    : std::find(families_.begin(), families_.end(), family) !=
-                          families_.end(),
-               adds && std::any_of(families_.begin(), families_.end(),
-                                   [&edit](const FamilyVersions* live) {
-                                     return live->name_ ==
-                                            edit.column_family_name();
-                                   }),
-               families_.size()});
-    if (status.ok() && edits.size() > 1 &&
-        (adds || edit.drops_column_family())) {
-      status = Status::NotSupported("a family is added or dropped in a group");
+        edit, {adds ? ids.contains(family->id_) : is_live,
+               adds && names.contains(edit.column_family_name()), ids.size()});
+    if (status.ok() && adds) {
+      ids.insert(family->id_);
+      names.insert(edit.column_family_name());
+    } else if (status.ok() && edit.drops_column_family()) {
+      ids.erase(family->id_);
+      names.erase(family->name_);
     }
     const char* const comparator =
         family->comparator_->user_comparator()->Name();
@@ -324,46 +364,60 @@ void VersionSet::FinishEdit(std::span<const FamilyEdit> edits,
   }
 }
 
-Status VersionSet::CreateFamilyLocked(FamilyVersions* family,
-                                      uint64_t log_number) {
+Status VersionSet::CreateFamiliesLocked(
+    std::span<FamilyVersions* const> families, uint64_t log_number) {
   mutex_->AssertHeld();
   while (writing_) writing_done_.Wait(mutex_);
   // No MANIFEST with a larger id can be read.
-  if (max_column_family_ >= kMaxColumnFamilyId) {
+  if (families.size() > kMaxColumnFamilyId - max_column_family_) {
     return Status::NotSupported("all ids of column families are used up",
                                 db_path_);
   }
-  // RocksDB expects the files of a family in later edits than the one that adds
-  // it, so this edit has none.
-  FamilyManifest state;
-  state.id = ++max_column_family_;
-  state.log_number = log_number;
-  VersionEdit edit;
-  edit.AddColumnFamily(family->name());
-  edit.SetComparatorName(family->comparator_->user_comparator()->Name());
-  edit.SetLogNumber(log_number);
-  edit.SetMaxColumnFamily(max_column_family_);
-  // A MANIFEST that begins with this edit must not have the family before it.
-  family->id_ = state.id;
-  family->log_number_ = log_number;
-  family->current_ = new Version(family->comparator_, family->table_cache_,
-                                 family->prefixes_, state.levels);
-  family->current_->RefLocked();
-  live_versions_.push_back(family->current_);
-  Status status = LogAndApply(family, &edit);
-  if (status.ok()) families_.push_back(family);
+  std::vector<VersionEdit> edits(families.size());
+  std::vector<FamilyEdit> parts;
+  for (FamilyVersions* const family : families) {
+    // RocksDB expects the files of a family in later edits than the one that
+    // adds it, so this edit has none.
+    FamilyManifest state;
+    state.id = ++max_column_family_;
+    state.log_number = log_number;
+    VersionEdit& edit = edits[parts.size()];
+    edit.AddColumnFamily(family->name());
+    edit.SetComparatorName(family->comparator_->user_comparator()->Name());
+    edit.SetLogNumber(log_number);
+    edit.SetMaxColumnFamily(max_column_family_);
+    parts.push_back({family, &edit});
+    // A MANIFEST that begins with this edit must not have the family before it.
+    family->id_ = state.id;
+    family->log_number_ = log_number;
+    family->current_ = new Version(family->comparator_, family->table_cache_,
+                                   family->prefixes_, state.levels);
+    family->current_->RefLocked();
+    live_versions_.push_back(family->current_);
+  }
+  Status status = LogAndApply(parts);
+  if (status.ok()) {
+    families_.insert(families_.end(), families.begin(), families.end());
+  }
   return status;
 }
 
-Status VersionSet::DropFamilyLocked(FamilyVersions* family) {
+Status VersionSet::DropFamiliesLocked(
+    std::span<FamilyVersions* const> families) {
   mutex_->AssertHeld();
-  VersionEdit edit;
-  edit.DropColumnFamily();
-  edit.SetMaxColumnFamily(max_column_family_);
-  Status status = LogAndApply(family, &edit);
+  std::vector<VersionEdit> edits(families.size());
+  std::vector<FamilyEdit> parts;
+  for (FamilyVersions* const family : families) {
+    VersionEdit& edit = edits[parts.size()];
+    edit.DropColumnFamily();
+    edit.SetMaxColumnFamily(max_column_family_);
+    parts.push_back({family, &edit});
+  }
+  Status status = LogAndApply(parts);
   if (!status.ok()) return status;
-  family->is_dropped_ = true;
-  std::erase(families_, family);
+  for (FamilyVersions* const family : families) family->is_dropped_ = true;
+  std::erase_if(families_,
+                [](const FamilyVersions* f) { return f->is_dropped_; });
   return status;
 }
 

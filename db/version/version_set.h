@@ -64,16 +64,20 @@ class VersionSet {
   // until a MANIFEST without the edit is durable.
   Status LogAndApply(FamilyVersions* family, VersionEdit* edit);
   // Does so for several families. After a crash, either all of the edits are
-  // found or none. Costs a sync for each edit: see AppendEdits.
+  // found or none. A few edits cost a sync each: see AppendEdits. Many edits
+  // start a new MANIFEST, which costs the same number of syncs for any number
+  // of edits.
   Status LogAndApply(std::span<const FamilyEdit> edits)
       VARVE_NO_THREAD_SAFETY_ANALYSIS;
-  // Creates a family. It gets the next id, and needs logs from `log_number` on.
-  // Returns NotSupported if there is no further id.
-  Status CreateFamilyLocked(FamilyVersions* family, uint64_t log_number);
-  // Drops a family. It keeps its current version until RemoveFamilyLocked.
-  Status DropFamilyLocked(FamilyVersions* family);
-  // Releases the current version of a family that was dropped, or whose
-  // creation failed.
+  // Creates families, all or none. They get the next ids, and need logs from
+  // `log_number` on. Returns NotSupported if there are not so many ids.
+  Status CreateFamiliesLocked(std::span<FamilyVersions* const> families,
+                              uint64_t log_number);
+  // Drops families, all or none. They keep their current versions until
+  // RemoveFamilyLocked.
+  Status DropFamiliesLocked(std::span<FamilyVersions* const> families);
+  // Releases the current version, if any, of a family that was dropped, or
+  // whose creation failed.
   void RemoveFamilyLocked(FamilyVersions* family);
   // The live families, by increasing id.
   const std::vector<FamilyVersions*>& families() const { return families_; }
@@ -160,6 +164,8 @@ class VersionSet {
   // Returns whether the MANIFEST's edits exceed its snapshot so far that a new
   // MANIFEST is due.
   bool EditsOutgrowSnapshot() const;
+  // Returns whether a new MANIFEST costs less than appending so many edits.
+  bool SnapshotIsCheaperThan(size_t edit_count) const;
   void InstallLocked(FamilyVersions* family, Version* version);
   // Ends the part of an edit that was tried.
   void FinishEdit(std::span<const FamilyEdit> edits,

@@ -104,6 +104,16 @@ class VARVE_EXPORT StackableDB : public DB {
   Status DropColumnFamily(ColumnFamilyHandle* family) override {
     return db_->DropColumnFamily(family);
   }
+  using DB::CreateColumnFamilies;
+  Status CreateColumnFamilies(
+      const std::vector<ColumnFamilyDescriptor>& families,
+      std::vector<ColumnFamilyHandle*>* handles) override {
+    return db_->CreateColumnFamilies(families, handles);
+  }
+  Status DropColumnFamilies(
+      const std::vector<ColumnFamilyHandle*>& families) override {
+    return db_->DropColumnFamilies(families);
+  }
   ColumnFamilyHandle* DefaultColumnFamily() const override {
     return db_->DefaultColumnFamily();
   }

@@ -8,6 +8,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -171,6 +172,56 @@ TEST_F(FlusherTest, FlushesTheFamilyThatIsDue) {
   MutexLock lock(&parts_.mutex);
   EXPECT_TRUE(Ok(parts_.flusher.AwaitLocked(*a_, 1)));
   EXPECT_EQ(a_->version()->NumFiles(0), 1);
+}
+
+TEST_F(FlusherTest, AFamilyDroppedDuringTheFlushOfOthersIsLeftOut) {
+  for (const bool atomic : {false, true}) {
+    ColumnFamily* const b = parts_.Add("b", &other_options_);
+    parts_.Put(a_, "key");
+    parts_.Put(b, "key");
+    parts_.Switch({a_, b});
+    const int tables = a_->version()->NumFiles(0);
+    b->Ref();
+    files_.CallOnce([this, b] {
+      MutexLock lock(&parts_.mutex);
+      FamilyVersions* const dropped[] = {b->versions()};
+      EXPECT_TRUE(Ok(parts_.versions.DropFamiliesLocked(dropped)));
+      b->SetDroppedLocked();
+      parts_.families.DropLocked(b);
+    });
+    std::vector<size_t> counts;
+    MutexLock lock(&parts_.mutex);
+    EXPECT_TRUE(Ok(parts_.flusher.FlushLocked({a_, b}, atomic, &counts)));
+    EXPECT_EQ(counts, (std::vector<size_t>{1, 0}));
+    EXPECT_EQ(a_->version()->NumFiles(0), tables + 1);
+    EXPECT_EQ(b->version()->NumFiles(0), 0);
+    std::vector<std::string> names;
+    EXPECT_TRUE(Ok(memory_->GetChildren("/db", &names)));
+    EXPECT_EQ(
+        std::count_if(names.begin(), names.end(),
+                      [](const std::string& n) { return n.ends_with(".sst"); }),
+        tables + 1);
+    parts_.families.UnrefLocked(b);
+  }
+}
+
+TEST_F(FlusherTest, AFailureLeavesTheFlushesBeforeItUnlessTheyAreAtomic) {
+  for (const bool atomic : {true, false}) {
+    parts_.Put(default_, "key");
+    parts_.Put(a_, "key");
+    parts_.Switch({default_, a_});
+    // The second table.
+    env_.FailAfter(1, Status::IOError("test"), kCreateOperation);
+    std::vector<size_t> counts;
+    MutexLock lock(&parts_.mutex);
+    EXPECT_TRUE(parts_.flusher.FlushLocked({default_, a_}, atomic, &counts)
+                    .IsIOError());
+    env_.ClearFailure();
+    EXPECT_EQ(counts, (std::vector<size_t>{atomic ? 0u : 2u, 0}));
+    EXPECT_EQ(default_->version()->NumFiles(0), atomic ? 0 : 1);
+    EXPECT_EQ(a_->version()->NumFiles(0), 0);
+    EXPECT_FALSE(a_->flush_runs());
+  }
 }
 
 // Its updates are gone, so a caller must not take them for flushed.

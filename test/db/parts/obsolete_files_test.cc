@@ -96,7 +96,8 @@ class ObsoleteFilesTest : public ::testing::Test {
   }
   void Drop(ColumnFamily* family) {
     MutexLock lock(&mutex_);
-    ASSERT_TRUE(Ok(parts_.versions.DropFamilyLocked(family->versions())));
+    FamilyVersions* const dropped[] = {family->versions()};
+    ASSERT_TRUE(Ok(parts_.versions.DropFamiliesLocked(dropped)));
     parts_.families.DropLocked(family);
   }
 

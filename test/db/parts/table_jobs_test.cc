@@ -29,7 +29,9 @@ class Recorder : public EventListener {
 };
 
 // The jobs have no logs to sync.
-Status AllowAll(uint64_t, uint64_t) { return Status::OK(); }
+Status AllowAll(const std::vector<ColumnFamily*>&, uint64_t, uint64_t) {
+  return Status::OK();
+}
 
 class TableJobsTest : public ::testing::Test {
  protected:
@@ -61,7 +63,7 @@ class TableJobsTest : public ::testing::Test {
     SwitchLocked(key);
     std::vector<FlushJobInfo> infos(1);
     infos[0].memtables = family_.immutable().size();
-    Status status = jobs_.FlushLocked({&family_}, &infos, AllowAll);
+    Status status = jobs_.FlushLocked({&family_}, true, &infos, AllowAll);
     if (!status.ok()) return status;
     EXPECT_GT(infos[0].file_bytes, 0u);
     const auto flushed = family_.RemoveFlushedLocked(infos[0].memtables);
@@ -112,11 +114,12 @@ TEST_F(TableJobsTest, FlushesNoMoreMemTablesThanTheCallerSaw) {
   infos[0].memtables = 1;
   SwitchLocked("b");
   uint64_t end = 0;
-  ASSERT_TRUE(Ok(
-      jobs_.FlushLocked({&family_}, &infos, [&end](uint64_t, uint64_t its_end) {
-        end = its_end;
-        return Status::OK();
-      })));
+  const auto note_end = [&end](const std::vector<ColumnFamily*>&, uint64_t,
+                               uint64_t its_end) {
+    end = its_end;
+    return Status::OK();
+  };
+  ASSERT_TRUE(Ok(jobs_.FlushLocked({&family_}, true, &infos, note_end)));
   EXPECT_EQ(infos[0].memtables, 1u);
   ASSERT_EQ(FileCount(0), 1u);
   EXPECT_EQ(ExtractUserKey(family_.version()->files(0)[0]->largest).ToString(),
@@ -130,7 +133,8 @@ TEST_F(TableJobsTest, TellsOfNoTableWithoutMemTables) {
   MutexLock lock(&mutex_);
   std::vector<FlushJobInfo> infos(1);
   env_->FailAfter(0, Status::IOError("test"), kSyncDirectoryOperation);
-  EXPECT_TRUE(jobs_.FlushLocked({&family_}, &infos, AllowAll).IsIOError());
+  EXPECT_TRUE(
+      jobs_.FlushLocked({&family_}, true, &infos, AllowAll).IsIOError());
   EXPECT_EQ(infos[0].memtables, 0u);
   events_.DeliverLocked();
   EXPECT_TRUE(recorder_->created.empty());

@@ -124,6 +124,7 @@ class BadEditsTest : public ::testing::Test {
     ExpectRefused({{family, &edit}}, what);
   }
 
+  using Families = std::vector<FamilyVersions*>;
   static constexpr uint64_t kTable = 20;
 
   const std::unique_ptr<Env> env_ = NewMemoryEnv(Env::Default());
@@ -226,7 +227,7 @@ TEST_F(BadEditsTest, OfFamiliesAreNotWritten) {
           "a family of another database");
       MutexLock here(&mutex_);
       const std::string before = Manifest();
-      EXPECT_TRUE(versions_.DropFamilyLocked(family).IsCorruption());
+      EXPECT_TRUE(versions_.DropFamiliesLocked({&family, 1}).IsCorruption());
       EXPECT_EQ(Manifest(), before);
       EXPECT_FALSE(family->is_dropped());
     }
@@ -243,13 +244,14 @@ TEST_F(BadEditsTest, AFamilyOfAUsedNameIsNotCreated) {
   FamilyVersions third("second", &comparator_, &caches_[2], true);
   MutexLock lock(&mutex_);
   const std::string before = Manifest();
-  EXPECT_TRUE(versions_.CreateFamilyLocked(&third, 1).IsCorruption());
+  EXPECT_TRUE(
+      versions_.CreateFamiliesLocked(Families{&third}, 1).IsCorruption());
   EXPECT_EQ(Manifest(), before);
   versions_.RemoveFamilyLocked(&third);
   // Once the name is free, another comparator may have it.
-  ASSERT_TRUE(Ok(versions_.DropFamilyLocked(&second_)));
+  ASSERT_TRUE(Ok(versions_.DropFamiliesLocked(Families{&second_})));
   FamilyVersions again("second", &reverse_, &caches_[3], true);
-  ASSERT_TRUE(Ok(versions_.CreateFamilyLocked(&again, 1)));
+  ASSERT_TRUE(Ok(versions_.CreateFamiliesLocked(Families{&again}, 1)));
   ManifestState state;
   EXPECT_TRUE(Ok(ReadManifest(
       env_.get(), "/db",

@@ -100,7 +100,7 @@ class EngineParts {
   void Flush(const std::vector<ColumnFamily*>& filled) {
     MutexLock lock(&mutex);
     std::vector<size_t> counts;
-    EXPECT_TRUE(Ok(flusher.FlushLocked(filled, &counts)));
+    EXPECT_TRUE(Ok(flusher.FlushLocked(filled, /*atomic=*/true, &counts)));
   }
   // Runs a job on a thread, and waits for its end.
   void RunJob(JobKind kind, const std::function<void()>& job) {

@@ -58,7 +58,8 @@ struct FamilyParts {
                                                 Shared(family.snapshots()));
     ColumnFamily* const result = added.get();
     result->MakeTables("/db", FileOptions(), &file_pool, nullptr, &versions);
-    EXPECT_TRUE(Ok(versions.CreateFamilyLocked(result->versions(), 1)));
+    FamilyVersions* const created[] = {result->versions()};
+    EXPECT_TRUE(Ok(versions.CreateFamiliesLocked(created, 1)));
     result->SetOutputContext("/db", "id", NewSessionIdentity());
     families.AddLocked(std::move(added));
     return result;
