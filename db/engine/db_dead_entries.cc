@@ -122,41 +122,30 @@ void DeadEntryCleanup::PlanCleanupLocked(
   }
 }
 
-// Switches the memtable, unless it is another one by now, or the queue cannot
-// be led soon.
+// Has the memtable switched, unless it is another one by now.
 void DeadEntryCleanup::FlushForReaders(ColumnFamily* family,
                                        const MemTable* memtable) {
-  WriteQueue::Writer leader;
-  if (!parts_.flusher->TryLead(&leader)) return;
-  {
-    MutexLock lock(parts_.mutex);
-    bool switched = false;
-    if (family->memtable() == memtable && !memtable->empty() &&
-        !family->is_dropped() && family->SlotFreeLocked() &&
-        parts_.control->error().ok() && parts_.picker->gate().error.ok() &&
-        !parts_.control->IsEndingLocked()) {
-      for (const DeadRangeCleaner::Target& target :
-           family->cleaner()->targets()) {
-        if (target.plan == DeadRangeCleaner::Plan::kFlush) {
-          ReportDeadRange(parts_.place->path(), target, "flush", -1, parts_.log,
-                          parts_.events);
-        }
+  MutexLock lock(parts_.mutex);
+  // Without a switch, another flush is under way, whose end wakes the cleaner.
+  uint64_t cost_bytes = 0;
+  if (family->memtable() == memtable && !memtable->empty() &&
+      !family->is_dropped() && family->SlotFreeLocked() &&
+      parts_.control->error().ok() && parts_.picker->gate().error.ok() &&
+      !parts_.control->IsEndingLocked()) {
+    for (const DeadRangeCleaner::Target& target :
+         family->cleaner()->targets()) {
+      if (target.plan == DeadRangeCleaner::Plan::kFlush) {
+        ReportDeadRange(parts_.place->path(), target, "flush", -1, parts_.log,
+                        parts_.events);
       }
-      // An error is in control by now, or the memtable stays.
-      switched = parts_.flusher->SwitchLocked({family}).ok();
     }
-    // Otherwise another flush is under way, whose end wakes the cleaner.
-    uint64_t cost_bytes = 0;
-    if (switched) {
-      RecordTick(parts_.stats, Ticker::kDeadRangeFlushes);
-      const Version& version = *family->version();
-      const int base =
-          ComputeLevelTargets(family->options(), version).base_level;
-      cost_bytes = family->cleaner()->FlushCost(version.NumBytes(base));
-    }
-    family->cleaner()->AwaitFlushLocked(cost_bytes);
+    parts_.flusher->SwitchSoonLocked(family);
+    RecordTick(parts_.stats, Ticker::kDeadRangeFlushes);
+    const Version& version = *family->version();
+    const int base = ComputeLevelTargets(family->options(), version).base_level;
+    cost_bytes = family->cleaner()->FlushCost(version.NumBytes(base));
   }
-  parts_.write_queue->Leave(WriteQueue::Group(&leader), Status::OK());
+  family->cleaner()->AwaitFlushLocked(cost_bytes);
 }
 
 }  // namespace varve

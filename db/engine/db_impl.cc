@@ -99,8 +99,35 @@ Status DBImpl::CloseLocked() {
   return status;
 }
 
+// Gives back what the database holds, because its object may live on for long:
+// memtables, tables with their files and cache charges, the MANIFEST, and
+// threads. May release the mutex and reacquire it.
+void DBImpl::ReleaseAllLocked() {
+  versions_->CloseLocked();
+  std::vector<TableCache*> table_caches;
+  families_.ForEachUsedLocked([&](ColumnFamily* family) {
+    if (family->HasBegunLocked()) family->EmptyLocked();
+    table_caches.push_back(family->table_cache());
+  });
+  const std::vector<MemTable*> memtables = obsolete_.TakeMemTablesLocked();
+  const auto tables = versions_->TakeReleasedLocked();
+  mutex_.Unlock();
+  for (MemTable* const memtable : memtables) delete memtable;
+  for (const VersionSet::ObsoleteTable& table : tables) delete table.file;
+  for (TableCache* const table_cache : table_caches) table_cache->EvictAll();
+  FreeRetired();
+  auto_resume_.EndThread();
+  quiet_watch_.EndThread();
+  age_watch_.EndThread();
+  mutex_.Lock();
+}
+
 void DBImpl::StopJobsLocked() {
   scheduler_.StopLocked();
+  // No flush begins that would free their memory.
+  for (ColumnFamily* const family : families_.live()) {
+    family->MarkFlushExpectedLocked(false);
+  }
   age_watch_.SignalLocked();
 }
 

@@ -401,20 +401,21 @@ Status DBImpl::PaceOrSwitch(const TouchedFamilies& touched, bool may_pause,
 }
 
 // For a writer that is not in the queue: waits until the memtables of all
-// databases that share the budget take less than it allows.
+// databases that share the budget take less than it allows. Returns Incomplete
+// if the options forbid that.
 Status DBImpl::AwaitBudget(const WriteOptions& options) {
-  constexpr uint64_t kSliceUs = 100000;
-  if (options.no_slowdown) {
-    return Status::Incomplete("writes are stopped",
-                              "the budget of write buffers is used up");
-  }
+  const uint64_t slice_us = options.no_slowdown ? 0 : 100000;
   const LocalSpan span("stall");
   const HistogramTimer stall_timer(stats_, HistogramType::kWriteStall, env_);
-  while (!family_.account()->AwaitSpace(kSliceUs)) {
+  while (!family_.account()->AwaitSpace(slice_us)) {
     MutexLock lock(&mutex_);
     Status status = WritableLocked();
     if (!status.ok()) return status;
     if (control_.IsEndingLocked()) return Status::ShutdownInProgress();
+    if (options.no_slowdown) {
+      return Status::Incomplete("writes are stopped",
+                                "the budget of write buffers is used up");
+    }
   }
   return Status::OK();
 }
@@ -465,12 +466,12 @@ Status DBImpl::DelayWrite(const WriteOptions& options,
       events_.DeliverLocked();
       continue;
     }
-    if (options.no_slowdown) {
-      return Status::Incomplete("writes are stopped", StallCauseName(cause));
-    }
-    // No job is started any more that would end the wait.
+    // No job is started any more that would end the stall.
     if (scheduler_.is_stopping()) {
       return Status::ShutdownInProgress();
+    }
+    if (options.no_slowdown) {
+      return Status::Incomplete("writes are stopped", StallCauseName(cause));
     }
     if (!counted) family->CountStallLocked(cause, WritePressure::kStop);
     counted = true;
@@ -485,7 +486,8 @@ Status DBImpl::DelayWrite(const WriteOptions& options,
   if (*delayed || family->stall().pressure != WritePressure::kSlow)
     return Status::OK();
   *delayed = true;
-  const uint64_t delay_us = family->DelayMicrosLocked(batch.ApproximateSize());
+  const uint64_t delay_us =
+      family->DelayMicrosLocked(batch.ApproximateSize(), !options.no_slowdown);
   if (delay_us == 0) return Status::OK();
   if (options.no_slowdown) {
     return Status::Incomplete("writes are slowed down",

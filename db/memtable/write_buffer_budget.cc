@@ -14,8 +14,9 @@ namespace {
 // A new memtable is not expected to be smaller than this.
 constexpr size_t kMinExpectedBytes = size_t{64} << 10;
 
-// If nobody waited for this time, a new stall begins.
-constexpr uint64_t kStallGapUs = 1000000;
+// If no writer was stopped for this time, a new stall begins. Writers that do
+// not wait come back after a time of their own choice.
+constexpr uint64_t kStallGapUs = WriteBufferBudget::kStallPatienceUs;
 
 size_t ActiveLimit(size_t buffer_size) { return buffer_size / 8 * 7; }
 
@@ -243,14 +244,15 @@ bool WriteBufferBudget::AwaitSpace(uint64_t timeout_us) {
     MutexLock lock(&stall_mutex_);
     const uint64_t relief_before = relief_;
     for (;;) {
-      may_go_on = relief_ != relief_before || !ShouldStall();
+      may_go_on =
+          relief_ != relief_before || !ShouldStall() || PatienceEndsLocked();
       if (may_go_on) break;
+      // Also for a writer that does not wait: no other may come.
+      AskIfNeeded();
       const uint64_t elapsed_us = stopwatch.ElapsedMicros();
       if (elapsed_us >= timeout_us) break;
-      AskIfNeeded();
       freed_.WaitFor(&stall_mutex_,
                      std::min(kSliceUs, timeout_us - elapsed_us));
-      CheckPatienceLocked();
     }
     if (may_go_on) stalled_since_us_ = 0;
   }
@@ -259,8 +261,9 @@ bool WriteBufferBudget::AwaitSpace(uint64_t timeout_us) {
   return may_go_on;
 }
 
-void WriteBufferBudget::CheckPatienceLocked() {
+bool WriteBufferBudget::PatienceEndsLocked() {
   const uint64_t now_us = MonotonicMicros(clock_);
+  bool ends = false;
   // relaxed: a counter.
   const uint64_t times_freed = times_freed_.load(std::memory_order_relaxed);
   if (stalled_since_us_ == 0 || times_freed != stalled_times_freed_ ||
@@ -268,11 +271,13 @@ void WriteBufferBudget::CheckPatienceLocked() {
     stalled_since_us_ = now_us;
     stalled_times_freed_ = times_freed;
   } else if (now_us - stalled_since_us_ >= kStallPatienceUs) {
+    ends = true;
     // relaxed: a hint that ends stalls. Waiters are signalled.
     suspended_.store(true, std::memory_order_relaxed);
     freed_.SignalAll();
   }
   last_wait_us_ = now_us;
+  return ends;
 }
 
 // ---- WriteBufferAccount -----------------------------------------------------

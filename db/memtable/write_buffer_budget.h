@@ -19,7 +19,8 @@
 //        if (account_ != nullptr) account_->Register(client);
 //   4. When a memtable is switched, before or after the new one is installed:
 //        memtable->MarkImmutable();
-//      When its flush is installed, or failed and is not retried at once:
+//      When its flush is installed, or failed, or will not run at once because
+//      the database has an error or begins no more jobs:
 //        memtable->MarkHeld();
 //      and when a failed flush is tried again: memtable->MarkImmutable().
 //   5. In RequestSwitch, schedule background work that leads the write queue.
@@ -30,12 +31,13 @@
 //      an empty memtable): account_->Decline().
 //   6. For each write, beside the check of the stall state:
 //        if (account_ != nullptr && account_->ShouldStall()) { step 7 }
-//   7. The leader leaves the queue, as for other stalls. With no_slowdown it
-//      returns Incomplete. Otherwise, with no mutex held:
+//   7. The leader leaves the queue, as for other stalls. Then, with no mutex
+//      held:
 //        while (!account_->AwaitSpace(100000)) { return if the database is
 //            closing or has a background error }
 //      and then tries the write again without step 6. A write waits at most
-//      once.
+//      once. With no_slowdown it calls AwaitSpace(0) once, and returns
+//      Incomplete if the result is false.
 //   8. In Close, before the state that RequestSwitch uses is destroyed, and
 //      with no lock held that RequestSwitch takes:
 //        account_->Unregister();
@@ -53,9 +55,10 @@
 //   kRequestPatienceUs, when it no longer counts.
 // - A flush ends by the deletion of the memtable or by MarkHeld. Memory that
 //   iterators keep after the flush is kHeld, so no writer waits for iterators.
-// - If a flush hangs, or a database fails without MarkHeld, nothing is freed.
-//   After kStallPatienceUs of that, stalls are suspended for all writers until
-//   memory is freed.
+// - If a flush hangs, nothing is freed. After kStallPatienceUs of that, stalls
+//   are suspended for all writers until memory is freed.
+//
+// The last two need a writer that looks. A writer that is refused is one, too.
 //
 // A writer is not starved by others that take the space first: AwaitSpace
 // returns true if usage was below the budget at any moment of the wait
@@ -224,8 +227,9 @@ class WriteBufferBudget final : private ForkWatch {
   void ChargeCache() VARVE_EXCLUDES(cache_mutex_);
 
   bool IsStalled() const;
-  // Suspends stalls if nothing was freed for too long.
-  void CheckPatienceLocked() VARVE_REQUIRES(stall_mutex_);
+  // For a writer that is stopped. Suspends stalls if nothing was freed for too
+  // long, and returns whether it did.
+  bool PatienceEndsLocked() VARVE_REQUIRES(stall_mutex_);
   // Starts the job that asks clients, if a memtable should be flushed.
   void AskIfNeeded();
   void RunAsks();
@@ -313,7 +317,8 @@ class WriteBufferAccount final {
   bool ShouldStall() const { return budget_->ShouldStall(); }
   // Waits at most `timeout_us`. Returns true if the write may go on: usage was
   // below the budget since the call, or nothing is about to be freed. Returns
-  // false at the timeout. REQUIRES: no mutex is held, nor the write queue led.
+  // false at the timeout. Looks for clients to ask, even with a timeout of 0.
+  // REQUIRES: no mutex is held, nor the write queue led.
   bool AwaitSpace(uint64_t timeout_us) {
     return budget_->AwaitSpace(timeout_us);
   }

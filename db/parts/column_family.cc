@@ -373,8 +373,9 @@ StallCause ColumnFamily::StopCauseLocked() const {
   return AwaitsFlushLocked() ? StallCause::kMemTables : StallCause::kNone;
 }
 
-uint64_t ColumnFamily::DelayMicrosLocked(uint64_t bytes) {
-  return write_delay_.Charge(bytes, stall_.rate, MonotonicMicros(env_));
+uint64_t ColumnFamily::DelayMicrosLocked(uint64_t bytes, bool may_sleep) {
+  return write_delay_.Charge(bytes, stall_.rate, MonotonicMicros(env_),
+                             may_sleep);
 }
 
 void ColumnFamily::CountStallLocked(StallCause cause, WritePressure pressure) {

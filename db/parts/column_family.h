@@ -271,8 +271,8 @@ class ColumnFamily final : private SuperVersionDisposer,
   WriteDebt UpdateStallLocked();
   // Returns why writes are stopped; kNone if they are not.
   StallCause StopCauseLocked() const;
-  // Returns how long a writer of `bytes` has to sleep.
-  uint64_t DelayMicrosLocked(uint64_t bytes);
+  // Returns how long a writer of `bytes` has to sleep. See WriteDelay::Charge.
+  uint64_t DelayMicrosLocked(uint64_t bytes, bool may_sleep);
   void CountStallLocked(StallCause cause, WritePressure pressure);
   void AddStallMicrosLocked(uint64_t micros);
   uint64_t stall_count() const { return stall_count_; }

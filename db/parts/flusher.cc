@@ -59,6 +59,9 @@ Status Flusher::SwitchLocked(std::vector<ColumnFamily*> families)
     families[i]->dead_walks()->leader_ranges()->DropUnused();
     families[i]->dead_walks()->BeginMemTable();
     families[i]->SwitchLocked(memtables[i]);
+    if (parts_.scheduler->is_stopping()) {
+      families[i]->MarkFlushExpectedLocked(false);
+    }
     parts_.control->InstallSuperVersionLocked(families[i]);
   }
   for (ColumnFamily* const family : parts_.families->live()) {
@@ -231,16 +234,23 @@ bool Flusher::TryLead(WriteQueue::Writer* leader) {
 
 void Flusher::RequestSwitch(ColumnFamily* family) {
   MutexLock lock(parts_.mutex);
-  if (parts_.control->IsEndingLocked() || parts_.is_read_only ||
+  if (!MayBeginJobsLocked() || parts_.is_read_only ||
       parts_.control->inheritance().is_inherited() || family->is_dropped() ||
-      !parts_.control->error().ok() || family->memtable()->empty() ||
-      !family->SlotFreeLocked()) {
+      family->memtable()->empty() || !family->SlotFreeLocked()) {
     family->account()->Decline();
     return;
   }
+  SwitchSoonLocked(family);
+}
+
+void Flusher::SwitchSoonLocked(ColumnFamily* family) {
   family->RequestSwitchLocked();
   parts_.control->gate().RequestLook();
   StartSwitchJobLocked();
+}
+
+bool Flusher::MayBeginJobsLocked() const {
+  return !parts_.control->IsEndingLocked() && parts_.control->error().ok();
 }
 
 void Flusher::StartSwitchJobLocked() {
@@ -259,26 +269,29 @@ std::vector<ColumnFamily*> Flusher::ToSwitchLocked() const {
 }
 
 // Switches the memtables that are to be switched, if nobody writes. Does not
-// wait for a leader, because a leader may wait for background work. That
-// leader, or the next one, switches them otherwise.
+// wait for a leader, because a leader may wait for background work. The next
+// leader may switch them, but there is none as long as all writers are refused.
+// So another job tries again after those that are queued by now.
 void Flusher::RunSwitchJob() {
   WriteQueue::Writer leader;
-  bool done = false;
+  Status status;
   if (TryLead(&leader)) {
     {
       MutexLock lock(parts_.mutex);
-      if (!parts_.control->IsEndingLocked() && parts_.control->error().ok()) {
+      if (MayBeginJobsLocked()) {
         std::vector<ColumnFamily*> full = ToSwitchLocked();
-        // An error is in control by now, or the memtables stay.
-        done = full.empty() || SwitchLocked(std::move(full)).ok();
+        if (!full.empty()) status = SwitchLocked(std::move(full));
       }
     }
     parts_.write_queue->Leave(WriteQueue::Group(&leader), Status::OK());
   }
   MutexLock lock(parts_.mutex);
   parts_.scheduler->FinishLocked(JobKind::kSwitch);
-  if (done && !parts_.control->IsEndingLocked() && !ToSwitchLocked().empty()) {
-    // A request that came after the look found this job, and started none.
+  // After an error the memtables stay. It is in control by now, or the next
+  // leader meets it too.
+  if (status.ok() && MayBeginJobsLocked() && !ToSwitchLocked().empty()) {
+    // This job did not lead. Or a request came after its look, found this job,
+    // and started none.
     StartSwitchJobLocked();
   }
 }

@@ -74,21 +74,26 @@ class Flusher {
   // May release the mutex and reacquire it.
   Status AwaitLocked(const ColumnFamily& family, uint64_t target);
 
+  // Has the family's memtable switched and flushed, by the next leader of the
+  // queue or by a job. REQUIRES: the memtable is not empty.
+  void SwitchSoonLocked(ColumnFamily* family);
+
   // ---- Without the mutex ----
 
-  // Leads the queue if that takes no more than some milliseconds. Does not wait
-  // for a leader, who may wait for the calling job.
-  [[nodiscard]] bool TryLead(WriteQueue::Writer* leader);
   // The job of a flush that is due.
   void RunJob();
   // Called by the budget of write buffers, on its own thread: the memtable of
-  // this family frees most. The leader of the queue switches it, or a job if
-  // there is none.
+  // this family frees most.
   void RequestSwitch(ColumnFamily* family);
 
  private:
+  // Returns false if the database is closing, stops its jobs or has an error.
+  bool MayBeginJobsLocked() const;
   void StartSwitchJobLocked();
   void RunSwitchJob();
+  // Leads the queue if that takes no more than some milliseconds. Does not wait
+  // for a leader, who may wait for the calling job.
+  [[nodiscard]] bool TryLead(WriteQueue::Writer* leader);
   // Returns the live families whose memtables are due to be switched, and can
   // be.
   std::vector<ColumnFamily*> ToSwitchLocked() const;

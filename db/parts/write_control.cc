@@ -19,6 +19,10 @@ void WriteControl::SetErrorLocked(const Status& status, const char* where) {
     error_ = status.Annotate(std::string("the database is read-only since ") +
                              where + " failed");
     UpdateGateLocked();
+    // No flush begins that would free them.
+    for (ColumnFamily* const family : parts_.families->live()) {
+      family->MarkFlushExpectedLocked(false);
+    }
     const std::string what = where;
     parts_.events->Add([what, status](EventListener* listener) {
       listener->OnBackgroundError(what, status);

@@ -101,7 +101,8 @@ Ticker StallTicker(StallCause cause, WritePressure pressure) {
   }
 }
 
-uint64_t WriteDelay::Charge(uint64_t bytes, uint64_t rate, uint64_t now_us) {
+uint64_t WriteDelay::Charge(uint64_t bytes, uint64_t rate, uint64_t now_us,
+                            bool may_sleep) {
   // No debt can be that late, so the Env's clock was set back.
   if (free_at_us_ > now_us + kMaxSleepUs) free_at_us_ = now_us;
   free_at_us_ = std::max(free_at_us_, now_us);
@@ -111,6 +112,7 @@ uint64_t WriteDelay::Charge(uint64_t bytes, uint64_t rate, uint64_t now_us) {
   const uint64_t wait_us =
       free_at_us_ - now_us +
       static_cast<uint64_t>(std::min(cost_us, double{kMaxSleepUs}));
+  if (!may_sleep && wait_us >= kMinSleepUs) return wait_us;
   // A debt beyond that is forgiven, because later writers would pay it.
   free_at_us_ = now_us + std::min(wait_us, kMaxSleepUs);
   if (wait_us < kMinSleepUs) return 0;

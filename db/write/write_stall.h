@@ -68,8 +68,11 @@ class WriteDelay {
   static constexpr uint64_t kMaxSleepUs = 1000000;
 
   // Returns how many microseconds a writer of `bytes` should sleep, at `rate`
-  // bytes per second. Short sleeps are accumulated, so it is usually 0.
-  uint64_t Charge(uint64_t bytes, uint64_t rate, uint64_t now_us);
+  // bytes per second. Short sleeps are accumulated, so it is usually 0. A
+  // writer that would have to sleep and may not does not write, so it is not
+  // charged.
+  uint64_t Charge(uint64_t bytes, uint64_t rate, uint64_t now_us,
+                  bool may_sleep = true);
 
  private:
   uint64_t free_at_us_ = 0;

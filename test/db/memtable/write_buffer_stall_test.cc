@@ -113,6 +113,37 @@ TEST_F(WriteBufferStallTest, ReturnsAtItsTimeout) {
   EXPECT_FALSE(family_->account()->AwaitSpace(0));
 }
 
+// There may be no writer that waits.
+TEST_F(WriteBufferStallTest, ARefusedWriterLooksForClientsToAsk) {
+  Open(8 * kMiB, /*allow_stall=*/true);
+  family_ = NewFamily();
+  auto other = NewFamily();
+  family_->Grow(9 * kMiB);
+  Settle();
+  EXPECT_EQ(family_->requests(), 1);
+  EXPECT_FALSE(other->account()->AwaitSpace(0));
+  // The request was lost.
+  clock_.Advance(WriteBufferBudget::kRequestPatienceUs);
+  EXPECT_FALSE(other->account()->AwaitSpace(0));
+  Settle();
+  EXPECT_TRUE(other->account()->AwaitSpace(0));
+  clock_.Advance(WriteBufferBudget::kLateRetryUs);
+  family_->Grow(kMiB);
+  Settle();
+  EXPECT_EQ(family_->requests(), 2);
+}
+
+TEST_F(WriteBufferStallTest, ARefusedWriterEndsAStallThatFreesNothing) {
+  Fill();
+  EXPECT_FALSE(family_->account()->AwaitSpace(0));
+  // It comes back now and then.
+  clock_.Advance(WriteBufferBudget::kStallPatienceUs / 2);
+  EXPECT_FALSE(family_->account()->AwaitSpace(0));
+  clock_.Advance(WriteBufferBudget::kStallPatienceUs / 2);
+  EXPECT_TRUE(family_->account()->AwaitSpace(0));
+  EXPECT_FALSE(family_->account()->ShouldStall());
+}
+
 // Other writers take the space before the waiting one looks.
 TEST_F(WriteBufferStallTest, AMomentWithSpaceIsEnough) {
   Fill();

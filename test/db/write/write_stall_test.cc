@@ -167,6 +167,18 @@ TEST(WriteDelayTest, NoWriteWaitsLongerThanASecond) {
   EXPECT_LE(delay.Charge(1, 1000, 7 + WriteDelay::kMaxSleepUs), 1000u);
 }
 
+TEST(WriteDelayTest, AWriterThatDoesNotSleepIsNotCharged) {
+  WriteDelay delay;
+  EXPECT_EQ(delay.Charge(10000, 1000000, 5), 10000u);
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_EQ(delay.Charge(1000, 1000000, 5, /*may_sleep=*/false), 11000u);
+  }
+  // Others do not wait for what was not written, and it may write in the end.
+  EXPECT_EQ(delay.Charge(1000, 1000000, 5), 11000u);
+  EXPECT_EQ(delay.Charge(100, 1000000, 11005, /*may_sleep=*/false), 0u);
+  EXPECT_EQ(delay.Charge(900, 1000000, 11005), 1000u);
+}
+
 TEST(WriteDelayTest, AClockThatIsSetBackMakesNoDebt) {
   WriteDelay delay;
   EXPECT_EQ(delay.Charge(100, 1, uint64_t{1} << 60), WriteDelay::kMaxSleepUs);
