@@ -84,6 +84,7 @@ std::unique_ptr<DirectoryEnv> Env::NewDirectoryEnv(
 }
 
 DirectoryEnv::~DirectoryEnv() = default;
+void DirectoryEnv::LetGo() {}
 
 EnvWrapper::~EnvWrapper() = default;
 

@@ -61,9 +61,7 @@ class PosixEnv final : public DirectoryEnv {
       : process_(outer->process_), outer_(outer), root_(std::move(directory)) {
     while (!root_.empty() && root_.back() == '/') root_.pop_back();
   }
-  ~PosixEnv() override {
-    if (descriptor_ >= 0) close(descriptor_);
-  }
+  ~PosixEnv() override { CloseDirectory(); }
   PosixEnv(const PosixEnv&) = delete;
   PosixEnv& operator=(const PosixEnv&) = delete;
 
@@ -72,6 +70,7 @@ class PosixEnv final : public DirectoryEnv {
     return PosixOpen(outer_->Locate(path), O_RDONLY | O_DIRECTORY,
                      &descriptor_);
   }
+  void LetGo() override { CloseDirectory(); }
 
   Status NewSequentialFile(const std::string& path, const FileOptions& options,
                            std::unique_ptr<SequentialFile>* file) override;
@@ -124,6 +123,10 @@ class PosixEnv final : public DirectoryEnv {
   void SleepForMicroseconds(uint64_t duration_us) override;
 
  private:
+  void CloseDirectory() {
+    if (descriptor_ >= 0) close(descriptor_);
+    descriptor_ = -1;
+  }
   // Returns where to look up a path. The path must outlive the result.
   FilePlace Locate(const std::string& path) const;
   bool IsHeld(const FilePlace& place) const {

@@ -92,7 +92,7 @@ bool DBImpl::AbandonInheritedLocked() {
   scheduler_.StopLocked();
   scheduler_.ForgetJobsLocked();
   wals_.AbandonLocked();
-  db_directory_.Unlock().IgnoreError();
+  db_directory_.Close().IgnoreError();
   return true;
 }
 

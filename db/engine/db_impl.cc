@@ -88,14 +88,13 @@ Status DBImpl::CloseLocked() {
   const Status wals_status = wals_.CloseLocked();
   if (status.ok()) status = wals_status;
   control_.UpdateGateLocked();
-  families_.ForEachUsedLocked([](ColumnFamily* family) {
-    if (family->HasBegunLocked()) family->InstallSuperVersionLocked(true);
-  });
   jobs_.PurgeLocked();
+  ReleaseAllLocked();
   events_.FinishLocked();
   Log(LogLevel::kInfo, &log_, "closed: %s", status.ToString().c_str());
-  const Status unlock_status = db_directory_.Unlock();
-  if (status.ok()) status = unlock_status;
+  log_.SetTarget(nullptr);
+  const Status directory_status = db_directory_.Close();
+  if (status.ok()) status = directory_status;
   return status;
 }
 

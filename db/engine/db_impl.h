@@ -174,6 +174,7 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   // Returns whether the DB is one of a catalog's.
   bool IsOfCatalog() const { return file_pool_.use_count() == 0; }
   Status CloseLocked() VARVE_REQUIRES(mutex_);
+  void ReleaseAllLocked() VARVE_REQUIRES(mutex_);
   Status SyncLogAtClose();
   void NoteLogsEndLocked() VARVE_REQUIRES(mutex_);
   bool WorkRunsLocked() const VARVE_REQUIRES(mutex_);

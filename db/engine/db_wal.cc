@@ -148,6 +148,7 @@ Status DBImpl::Resume() {
   {
     MutexLock lock(&mutex_);
     Status status = WritableLocked();
+    if (control_.IsClosedLocked()) return status;
     // First: in a child of fork(), the directory's mutex may be held forever.
     if (control_.inheritance().is_inherited()) return status;
     const Status failure = db_directory_.directory()->failure();

@@ -40,6 +40,9 @@ class AutoResume {
   // Returns true until the database is closed or needs no resume. The scheduler
   // signals the end of the thread.
   bool is_running() const { return is_running_; }
+  // Waits for the thread's end. REQUIRES: the scheduler has stopped; the mutex
+  // is not held.
+  void EndThread() { pool_.EndThreads(); }
 
  private:
   void Run();

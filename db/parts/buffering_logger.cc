@@ -17,7 +17,7 @@ void BufferingLogger::SetTarget(std::shared_ptr<Logger> target) {
 
 void BufferingLogger::Logv(LogLevel level, const char* format,
                            va_list arguments) {
-  Logger* target = nullptr;
+  std::shared_ptr<Logger> target;
   {
     MutexLock lock(&mutex_);
     if (!has_target_) {
@@ -26,7 +26,7 @@ void BufferingLogger::Logv(LogLevel level, const char* format,
       kept_.emplace_back(level, line);
       return;
     }
-    target = target_.get();  // Set once, and alive as long as this.
+    target = target_;
   }
   if (target != nullptr) target->Logv(level, format, arguments);
 }

@@ -18,7 +18,7 @@ namespace varve {
 class BufferingLogger final : public Logger {
  public:
   // Forwards the buffered lines, and all later ones. With a null target, all
-  // lines are dropped. REQUIRES: called once.
+  // lines are dropped.
   void SetTarget(std::shared_ptr<Logger> target);
 
   void Logv(LogLevel level, const char* format, va_list arguments) override;

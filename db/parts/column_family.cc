@@ -110,6 +110,18 @@ void ColumnFamily::BeginLocked(MemTable* memtable,
   immutable_ = std::move(immutable);
 }
 
+void ColumnFamily::EmptyLocked() {
+  for (MemTable* memtable : std::exchange(immutable_, {})) {
+    UnrefMemTableLocked(memtable);
+  }
+  // It is not charged to the budget of write buffers.
+  UnrefMemTableLocked(std::exchange(
+      memtable_, new MemTable(&comparator_, memtable_->wal_number(),
+                              /*write_buffer_size=*/1)));
+  version_set_->EmptyFamilyLocked(versions_.get());
+  InstallSuperVersionLocked(/*closed=*/true);
+}
+
 void ColumnFamily::Close() {
   LeaveBudget();
   if (owns_snapshots_) snapshots_->Close();

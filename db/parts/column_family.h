@@ -113,6 +113,9 @@ class ColumnFamily final : private SuperVersionDisposer,
   void LeaveBudget() {
     if (account_ != nullptr) account_->Unregister();
   }
+  // Releases the memtables and tables. Reads find nothing from now on, and that
+  // the database is closed. REQUIRES: VersionSet::CloseLocked was called.
+  void EmptyLocked();
   // Releases everything. REQUIRES: all reads have ended; the mutex is not held.
   void Close() VARVE_EXCLUDES(*mutex_);
   // Replaces Close in a child created by fork().

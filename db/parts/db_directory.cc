@@ -81,6 +81,13 @@ Status DbDirectory::Unlock() {
   return lock_ != nullptr ? env_->UnlockFile(std::move(lock_)) : Status::OK();
 }
 
+Status DbDirectory::Close() {
+  Status status = Unlock();
+  directory_.reset();
+  if (directory_env_ != nullptr) directory_env_->LetGo();
+  return status;
+}
+
 Status DbDirectory::LoadIdentity(const std::string& db_id) {
   const std::string path = IdentityFileName(path_);
   // A longer file is not an identity.

@@ -37,6 +37,9 @@ class DbDirectory {
   void OpenForReading();
   // Releases the lock, if it is held.
   Status Unlock();
+  // Does Unlock, and closes the directory. The Env finds files by their paths
+  // from now on.
+  Status Close();
 
   // Returns IOError if the directory was moved or removed, as far as the Env
   // can tell, or if another process may have taken the lock. Files written here

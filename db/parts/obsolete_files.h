@@ -38,6 +38,8 @@ class ObsoleteFiles {
   bool AnyLocked() const;
   // Removes them. May release the mutex and reacquire it.
   void RemoveLocked();
+  // Returns the memtables that no reader uses. The caller owns them.
+  std::vector<MemTable*> TakeMemTablesLocked();
   // Waits until no RemoveLocked runs. Releases the mutex and reacquires it.
   void AwaitLocked() {
     while (running_ > 0) parts_.scheduler->WaitLocked();
@@ -56,8 +58,6 @@ class ObsoleteFiles {
   void ForgetRemovedLocked() { has_removed_ = false; }
 
  private:
-  std::vector<MemTable*> TakeMemTablesLocked();
-
   const Parts parts_;
   // Families of which a running call may be removing tables.
   std::vector<std::unique_ptr<ColumnFamily>> closed_;

@@ -44,6 +44,9 @@ class QuietWatch {
   // Returns true until the thread has acted, is not wanted any more, or the
   // scheduler stops. The scheduler signals its end.
   bool is_running() const { return is_running_; }
+  // Waits for the thread's end. REQUIRES: the scheduler has stopped; the mutex
+  // is not held.
+  void EndThread() { pool_.EndThreads(); }
   // After fork() the thread exists in the parent process only.
   void ForgetLocked() { is_running_ = false; }
 

@@ -91,8 +91,21 @@ void VersionSet::InstallLocked(FamilyVersions* family, Version* version) {
   if (old != nullptr) UnrefVersionLocked(old);
 }
 
+void VersionSet::CloseLocked() {
+  mutex_->AssertHeld();
+  while (writing_) writing_done_.Wait(mutex_);
+  is_closed_ = true;
+  manifest_.reset();
+}
+
+void VersionSet::EmptyFamilyLocked(FamilyVersions* family) {
+  std::vector<FileMetaData*> levels[kNumLevels];
+  InstallLocked(family, new Version(family->comparator_, family->table_cache_,
+                                    family->prefixes_, levels));
+}
+
 void VersionSet::UnrefVersionLocked(Version* version) {
-  UnrefLocked(version, &obsolete_files_);
+  UnrefLocked(version, is_closed_ ? &doubtful_files_ : &obsolete_files_);
 }
 
 void VersionSet::UnrefLocked(Version* version,

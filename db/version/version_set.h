@@ -6,6 +6,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "db/version/family_versions.h"
@@ -79,6 +80,17 @@ class VersionSet {
   // Releases the current version, if any, of a family that was dropped, or
   // whose creation failed.
   void RemoveFamilyLocked(FamilyVersions* family);
+  // Closes the MANIFEST. No edit may follow, and no file becomes obsolete any
+  // more.
+  void CloseLocked();
+  // Makes the family's current version one without tables. REQUIRES:
+  // CloseLocked was called.
+  void EmptyFamilyLocked(FamilyVersions* family);
+  // Returns the tables that were released since CloseLocked, whose files stay.
+  // The caller owns them.
+  std::vector<ObsoleteTable> TakeReleasedLocked() {
+    return std::exchange(doubtful_files_, {});
+  }
   // The live families, by increasing id.
   const std::vector<FamilyVersions*>& families() const { return families_; }
 
@@ -189,9 +201,11 @@ class VersionSet {
   std::vector<Version*> live_versions_;    // Current ones and older ones.
   std::vector<ObsoleteTable> obsolete_files_;
   std::vector<uint64_t> obsolete_manifests_;
-  // Belong to failed edits that may have reached the disk.
+  // Belong to failed edits that may have reached the disk, or were released
+  // since CloseLocked.
   std::vector<ObsoleteTable> doubtful_files_;
   std::vector<uint64_t> doubtful_manifests_;
+  bool is_closed_ = false;
 
   // True while one thread writes the MANIFEST without the mutex. That thread
   // then owns the members below.

@@ -360,6 +360,9 @@ class VARVE_EXPORT DirectoryEnv : public Env {
   // names in the directory fail with FileLock::Verify's error, if it has one.
   // Called at most once, before other threads use this Env.
   virtual Status Hold() = 0;
+  // Closes the directory. From then on paths are names again. Called when
+  // nothing else uses this Env. The default does nothing.
+  virtual void LetGo();
 };
 
 // Forwards each call but NewDirectoryEnv to another Env, which must outlive it.

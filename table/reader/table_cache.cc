@@ -59,6 +59,7 @@ class Shard {
   void ChargeLoaded(uint64_t number, const Table* table);
 
   void Evict(uint64_t number);
+  void EvictAll();
   size_t ApproximateMemoryUsage() const;
 
  private:
@@ -155,6 +156,12 @@ void Shard::Evict(uint64_t number) {
   Tables garbage;
   MutexLock lock(&mu_);
   if (slots_.contains(number)) Remove(number, &garbage);
+}
+
+void Shard::EvictAll() {
+  Tables garbage;
+  MutexLock lock(&mu_);
+  while (!slots_.empty()) Remove(slots_.begin()->first, &garbage);
 }
 
 size_t Shard::ApproximateMemoryUsage() const {
@@ -439,6 +446,10 @@ void TableCache::ExpectRemovals() { rep_->missing_is_gone = true; }
 
 void TableCache::Evict(uint64_t file_number) {
   rep_->ShardOf(file_number)->Evict(file_number);
+}
+
+void TableCache::EvictAll() {
+  for (const auto& shard : rep_->shards) shard->EvictAll();
 }
 
 size_t TableCache::TEST_OpenFiles() const { return rep_->pool->open_files(); }

@@ -106,6 +106,8 @@ class TableCache {
 
   // Evicts the table of a file that is about to be removed.
   void Evict(uint64_t file_number);
+  // Evicts all tables. Those that nobody uses are closed.
+  void EvictAll();
 
   // Returns the bytes of the tables' metadata.
   size_t ApproximateMemoryUsage() const;

@@ -15,7 +15,9 @@ namespace varve {
 ThreadPool::ThreadPool(ThreadPoolOptions options)
     : options_(std::move(options)) {}
 
-ThreadPool::~ThreadPool() {
+ThreadPool::~ThreadPool() { EndThreads(); }
+
+void ThreadPool::EndThreads() {
   std::vector<pthread_t> threads;
   {
     MutexLock lock(&mu_);
@@ -27,6 +29,8 @@ ThreadPool::~ThreadPool() {
     work_cv_.SignalAll();
   }
   for (const pthread_t thread : threads) pthread_join(thread, nullptr);
+  MutexLock lock(&mu_);
+  stopping_ = false;
 }
 
 void ThreadPool::SetThreads(int count) {

@@ -36,8 +36,7 @@ class ThreadPool final : private ForkWatch {
  public:
   // Allows at most one thread until SetThreads. Starts none.
   explicit ThreadPool(ThreadPoolOptions options = {});
-  // Runs all queued jobs, and the jobs that these schedule, then joins.
-  // REQUIRES: not called from a job of this pool.
+  // Does EndThreads.
   ~ThreadPool();
   ThreadPool(const ThreadPool&) = delete;
   ThreadPool& operator=(const ThreadPool&) = delete;
@@ -50,6 +49,11 @@ class ThreadPool final : private ForkWatch {
   // IOError, and the job is dropped, only if the pool has no thread at all and
   // the system refuses to start one.
   Status Schedule(std::function<void()> job) VARVE_EXCLUDES(mu_);
+
+  // Runs all queued jobs, and the jobs that these schedule, then ends the
+  // threads. A later job starts a thread again. REQUIRES: not called from a job
+  // of this pool, nor by two threads at once.
+  void EndThreads() VARVE_EXCLUDES(mu_);
 
   // Returns the number of waiting jobs, without the running ones.
   size_t TEST_QueueLength() const VARVE_EXCLUDES(mu_);

@@ -1,7 +1,11 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-// Goal: every call of a database after Close is an error, none a crash.
-// Method: all of them, on a database with data in memory and in tables, opened
-// for writing or for reading, in every mode of reads.
+// Goal: every call of a database after Close is an error, none a crash. Close
+// gives back what the database holds, although its object lives on.
+// Method: all calls, on a database with data in memory and in tables, opened
+// for writing or for reading, in every mode of reads. Counts of descriptors,
+// threads, bytes of the budget of write buffers and of the block cache, before
+// Open, after Close and after the destructor; and the same data afterwards.
+#include <dirent.h>
 #include <gtest/gtest.h>
 
 #include <functional>
@@ -9,9 +13,11 @@
 #include <string>
 #include <vector>
 
+#include "test/testing/db_helpers.h"
 #include "test/testing/temp_dir.h"
 #include "varve/db.h"
 #include "varve/experimental.h"
+#include "varve/write_buffer_manager.h"
 
 namespace varve {
 namespace {
@@ -230,3 +236,186 @@ INSTANTIATE_TEST_SUITE_P(, DbClosedTest,
 
 }  // namespace
 }  // namespace varve
+
+namespace varve::test {
+namespace {
+
+int CountEntries(const char* path) {
+  DIR* const directory = opendir(path);
+  int count = 0;
+  while (readdir(directory) != nullptr) ++count;
+  closedir(directory);
+  return count;
+}
+
+struct Holdings {
+  int descriptors = CountEntries("/proc/self/fd");
+  int threads = CountEntries("/proc/self/task");
+  size_t write_buffers = 0;
+  size_t cached = 0;
+
+  bool operator==(const Holdings&) const = default;
+};
+
+void PrintTo(const Holdings& held, std::ostream* out) {
+  *out << held.descriptors << " descriptors, " << held.threads << " threads, "
+       << held.write_buffers << " bytes of memtables, " << held.cached
+       << " bytes in the cache";
+}
+
+struct Case {
+  const char* name;
+  void (*change)(Options*);
+};
+
+class DbCloseTest : public testing::TestWithParam<Case> {
+ protected:
+  void SetUp() override {
+    options_.block_cache = NewTestCache(64 << 20);
+    options_.write_buffer_manager = budget_;
+    // A thread that waits for the tables' age.
+    options_.ttl = 1000000;
+    GetParam().change(&options_);
+    // The Env's threads stay, and so does the budget's.
+    Work("warm-up");
+    db_.reset();
+  }
+  Holdings Count() const {
+    Holdings held;
+    held.write_buffers = budget_->memory_usage();
+    held.cached = options_.block_cache->GetUsage();
+    return held;
+  }
+  // Opens a database and uses it: tables, two logs, memtables, deletions that a
+  // thread watches, and a family.
+  void Work(const std::string& name) {
+    path_ = dir_.Sub(name);
+    ASSERT_TRUE(Ok(DB::Open(options_, path_, &db_)));
+    ASSERT_TRUE(Ok(db_->CreateColumnFamily(options_, "f", &family_)));
+    ASSERT_TRUE(Ok(db_->CreateColumnFamily(options_, "dropped", &dropped_)));
+    for (ColumnFamilyHandle* const family :
+         {db_->DefaultColumnFamily(), family_, dropped_}) {
+      for (int i = 0; i < 3000; ++i) {
+        ASSERT_TRUE(Ok(db_->Put({}, family, Key(i), std::string(100, 'v'))));
+        if (i == 2000) {
+          ASSERT_TRUE(Ok(db_->Flush(FlushOptions(), family)));
+        }
+      }
+      ASSERT_TRUE(Ok(db_->Delete({}, family, Key(1))));
+    }
+    ASSERT_TRUE(Ok(db_->DropColumnFamily(dropped_)));
+    ReadAll(db_.get());
+    ASSERT_TRUE(Ok(db_->WaitForCompact()));
+  }
+  static void ReadAll(DB* db) {
+    const auto it = db->NewIterator({});
+    int count = 0;
+    for (it->SeekToFirst(); it->Valid(); it->Next()) ++count;
+    EXPECT_TRUE(Ok(it->status()));
+    EXPECT_EQ(count, 2999);
+    std::string value;
+    EXPECT_TRUE(Ok(db->Get({}, Key(5), &value)));
+  }
+
+  TempDir dir_;
+  std::shared_ptr<WriteBufferManager> budget_ =
+      std::make_shared<WriteBufferManager>(64 << 20);
+  Options options_ = TinyOptions();
+  std::string path_;
+  std::unique_ptr<DB> db_;
+  ColumnFamilyHandle* family_ = nullptr;
+  ColumnFamilyHandle* dropped_ = nullptr;
+};
+
+TEST_P(DbCloseTest, GivesBackWhatTheDestructorWould) {
+  const Holdings before = Count();
+  ASSERT_EQ(before.write_buffers, 0u);
+  Work("db");
+  const Holdings open = Count();
+  EXPECT_GT(open.descriptors, before.descriptors);
+  EXPECT_GT(open.write_buffers, 0u);
+  ASSERT_TRUE(Ok(db_->Close()));
+  Holdings closed = Count();
+  EXPECT_EQ(closed.descriptors, before.descriptors);
+  EXPECT_EQ(closed.write_buffers, 0u);
+  // Only the object is left, and it says so.
+  std::string value;
+  EXPECT_TRUE(db_->Get({}, Key(5), &value).IsShutdownInProgress());
+  EXPECT_TRUE(db_->Get({}, family_, Key(5), &value).IsShutdownInProgress());
+  EXPECT_TRUE(db_->Get({}, dropped_, Key(5), &value).IsShutdownInProgress());
+  EXPECT_TRUE(db_->NewIterator({})->status().IsShutdownInProgress());
+  EXPECT_TRUE(db_->Put({}, "k", "v").IsShutdownInProgress());
+  EXPECT_TRUE(db_->Resume().IsShutdownInProgress());
+  ASSERT_TRUE(Ok(db_->DestroyColumnFamilyHandle(dropped_)));
+  ASSERT_TRUE(Ok(db_->DestroyColumnFamilyHandle(family_)));
+  db_.reset();
+  const Holdings destroyed = Count();
+  EXPECT_EQ(closed, destroyed);
+}
+
+TEST_P(DbCloseTest, LosesNothing) {
+  Work("db");
+  ASSERT_TRUE(Ok(db_->Close()));
+  const std::unique_ptr<DB> closed = std::move(db_);
+  // Another one may have the database now.
+  for (int i = 0; i < 2; ++i) {
+    std::vector<ColumnFamilyHandle*> handles;
+    ASSERT_TRUE(
+        Ok(DB::Open(options_, path_,
+                    {{kDefaultColumnFamilyName, options_}, {"f", options_}},
+                    &handles, &db_)));
+    ReadAll(db_.get());
+    std::string value;
+    EXPECT_TRUE(Ok(db_->Get({}, handles[1], Key(2999), &value)));
+    EXPECT_TRUE(Ok(db_->VerifyChecksum()));
+    for (ColumnFamilyHandle* const handle : handles) {
+      ASSERT_TRUE(Ok(db_->DestroyColumnFamilyHandle(handle)));
+    }
+    db_.reset();
+  }
+  ASSERT_TRUE(Ok(closed->DestroyColumnFamilyHandle(family_)));
+  ASSERT_TRUE(Ok(closed->DestroyColumnFamilyHandle(dropped_)));
+}
+
+TEST_P(DbCloseTest, AlsoOfADatabaseForReading) {
+  Work("db");
+  ASSERT_TRUE(Ok(db_->DestroyColumnFamilyHandle(family_)));
+  ASSERT_TRUE(Ok(db_->DestroyColumnFamilyHandle(dropped_)));
+  db_.reset();
+  const Holdings before = Count();
+  ASSERT_TRUE(Ok(DB::OpenForReadOnly(options_, path_, &db_)));
+  ReadAll(db_.get());
+  EXPECT_GT(Count().descriptors, before.descriptors);
+  ASSERT_TRUE(Ok(db_->Close()));
+  const Holdings closed = Count();
+  EXPECT_EQ(closed.descriptors, before.descriptors);
+  EXPECT_EQ(closed.write_buffers, 0u);
+  db_.reset();
+  EXPECT_EQ(closed, Count());
+  // Nothing was removed.
+  ASSERT_TRUE(Ok(DB::OpenForReadOnly(options_, path_, &db_)));
+  ReadAll(db_.get());
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    , DbCloseTest,
+    testing::Values(Case{"Default", [](Options*) {}},
+                    Case{"ChargedTables",
+                         [](Options* options) {
+                           options->cache_index_and_filter_blocks = true;
+                         }},
+                    Case{"OneOpenFile",
+                         [](Options* options) { options->max_open_files = 1; }},
+                    Case{"Folding",
+                         [](Options* options) {
+                           options->key_case = KeyCase::kInsensitive;
+                         }},
+                    Case{"LocksReads",
+                         [](Options* options) {
+                           options->experiment = NewExperiment(
+                               {.superversion = SuperVersionMode::kMutex});
+                         }}),
+    [](const auto& test) { return test.param.name; });
+
+}  // namespace
+}  // namespace varve::test

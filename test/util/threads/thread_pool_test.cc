@@ -114,6 +114,17 @@ TEST(ThreadPoolTest, RunsQueuedJobsBeforeItEnds) {
   EXPECT_EQ(done, 100);
 }
 
+TEST(ThreadPoolTest, StartsThreadsAgainAfterTheirEnd) {
+  ThreadPool pool;
+  std::atomic<int> ran{0};
+  for (int round = 1; round <= 3; ++round) {
+    ASSERT_TRUE(pool.Schedule([&ran] { ++ran; }).ok());
+    pool.EndThreads();
+    EXPECT_EQ(ran, round);
+    pool.EndThreads();
+  }
+}
+
 TEST(ThreadPoolTest, DestroysTheJobBeforeTheThreadIsIdle) {
   ThreadPool pool;
   auto held = std::make_shared<int>(1);
