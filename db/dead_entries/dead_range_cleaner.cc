@@ -96,6 +96,15 @@ void DeadRangeCleaner::WakeLocked() {
   for (Target& target : targets_) target.plan = Plan::kExamine;
 }
 
+void DeadRangeCleaner::NoteSnapshotsLocked(SequenceNumber oldest_snapshot) {
+  for (Target& target : targets_) {
+    if (target.plan == Plan::kWaitForSnapshot &&
+        oldest_snapshot >= target.report.first_sequence) {
+      target.plan = Plan::kExamine;
+    }
+  }
+}
+
 bool DeadRangeCleaner::MustExamineLocked() const {
   return std::any_of(
       targets_.begin(), targets_.end(),

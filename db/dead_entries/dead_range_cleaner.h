@@ -56,9 +56,12 @@ class DeadRangeCleaner {
   DeadRangeCleaner& operator=(const DeadRangeCleaner&) = delete;
 
   void AddLocked(std::vector<DeadWalkReports::Report> reports);
-  // Call it after each flush and compaction, and when a snapshot may have been
-  // released: ranges that wait are examined again.
+  // Call it after each flush and compaction: ranges that wait are examined
+  // again.
   void WakeLocked();
+  // Call it when a snapshot may have been released: ranges that waited for it
+  // are examined again.
+  void NoteSnapshotsLocked(SequenceNumber oldest_snapshot);
   // Returns true if a range is to be examined.
   bool MustExamineLocked() const;
   // Returns copies of those ranges.

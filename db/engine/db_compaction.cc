@@ -78,14 +78,22 @@ void DBImpl::CancelAllBackgroundWork(bool wait) {
 }
 
 Status DBImpl::WaitForCompact() {
+  // It would come as soon as nothing was written for some seconds.
+  FlushInQuiet();
   MutexLock lock(&mutex_);
   if (control_.IsClosedLocked()) return ClosedError();
   if (read_only_) return Status::OK();
   for (;;) {
-    // A snapshot may have been released. A running compaction looks for more
-    // itself.
+    // A running job looks for more itself.
     if (scheduler_.JobsLocked() == 0 && !families_.AnyCompactsLocked()) {
+      // A snapshot may have been released.
+      const SequenceNumber oldest =
+          family_.snapshots()->FindOldestLocked().sequence;
+      for (ColumnFamily* const family : families_.live()) {
+        family->cleaner()->NoteSnapshotsLocked(oldest);
+      }
       jobs_.StartDueLocked();
+      jobs_.PurgeLaterLocked();
     }
     Status status = WritableLocked();
     if (!status.ok()) return status;

@@ -456,7 +456,10 @@ class VARVE_EXPORT DB {
   // See varve/checkpoint.h.
   virtual Status CreateCheckpoint(const std::string& directory) = 0;
 
-  // Waits until no flush or compaction is pending or running. Returns
+  // Waits until no job is pending or running: flushes, compactions, the removal
+  // of dead entries that readers met or that a released snapshot needed, and of
+  // obsolete files. First begins the flush of memtables with many deletions,
+  // which is due when nothing is written for some seconds. Returns
   // ShutdownInProgress if some are pending but background work was cancelled
   // (CancelAllBackgroundWork) and no job is running.
   virtual Status WaitForCompact() = 0;

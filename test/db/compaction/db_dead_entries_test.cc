@@ -314,6 +314,17 @@ TEST_F(DbDeadEntriesTest, AMoveCarriesNoDeadEntries) {
   EXPECT_EQ(CountEntries(), 1000);
 }
 
+TEST_F(DbDeadEntriesTest, WaitForCompactWaitsForNoQuietTime) {
+  Open();
+  Fill(20000);
+  Flush();
+  DeleteNineInTen(20000);
+  ASSERT_TRUE(Ok(db_->WaitForCompact()));
+  EXPECT_EQ(Number("varve.num-deletes-active-mem-table"), 0u);
+  EXPECT_LT(Bytes(), 2000u * 130);
+  EXPECT_EQ(CountEntries(), 2000);
+}
+
 // Deletions in memory are flushed some seconds after the last write.
 TEST_F(DbDeadEntriesTest, AQuietDatabaseFlushesItsDeletions) {
   for (const bool flushed : {true, false}) {

@@ -14,7 +14,9 @@
 #include <thread>
 #include <vector>
 
+#include "test/testing/actor.h"
 #include "test/testing/db_helpers.h"
+#include "test/testing/env/forwarding_file.h"
 #include "test/testing/seed.h"
 #include "varve/listener.h"
 #include "varve/statistics.h"
@@ -38,6 +40,54 @@ class DeadRangeListener : public EventListener {
  private:
   std::mutex mutex_;
   std::vector<DeadRangeInfo> infos_;
+};
+
+// After Begin, the next append to a log lasts until a job has tried for long to
+// lead the queue of writers.
+class LongWriteEnv final : public EnvWrapper {
+ public:
+  LongWriteEnv() : EnvWrapper(Env::Default()) {}
+
+  void Begin() { state_ = kNextIsLong; }
+  void AwaitWriter() const {
+    while (state_ != kLong) std::this_thread::yield();
+  }
+  void SleepForMicroseconds(uint64_t duration_us) override {
+    if (state_ == kLong) ++pauses_;
+    EnvWrapper::SleepForMicroseconds(duration_us);
+  }
+  Status NewWritableFile(const std::string& path, const FileOptions& options,
+                         std::unique_ptr<WritableFile>* file) override {
+    Status status = target()->NewWritableFile(path, options, file);
+    if (status.ok() && path.ends_with(".log")) {
+      *file = std::make_unique<Log>(this, std::move(*file));
+    }
+    return status;
+  }
+
+ private:
+  enum State : int { kUsual, kNextIsLong, kLong };
+
+  class Log final : public ForwardingFile {
+   public:
+    Log(LongWriteEnv* env, std::unique_ptr<WritableFile> file)
+        : ForwardingFile(std::move(file)), env_(env) {}
+    Status Append(const Slice& data) override {
+      int expected = kNextIsLong;
+      if (env_->state_.compare_exchange_strong(expected, kLong)) {
+        // After so many, a job does not try any more.
+        while (env_->pauses_ < 50) std::this_thread::yield();
+        env_->state_ = kUsual;
+      }
+      return ForwardingFile::Append(data);
+    }
+
+   private:
+    LongWriteEnv* const env_;
+  };
+
+  std::atomic<int> state_{kUsual};
+  std::atomic<int> pauses_{0};
 };
 
 class DbDeadRangesTest : public DbTestBase {
@@ -207,6 +257,42 @@ TEST_F(DbDeadRangesTest, ASnapshotThatNeedsThemKeepsThem) {
     AwaitClean();
   }
   EXPECT_LT(PassedBySeek(), 32u);
+}
+
+TEST_F(DbDeadRangesTest, WaitForCompactCleansWhatASnapshotKept) {
+  if (!Cleans()) GTEST_SKIP() << "waste=ignored cleans nothing";
+  PutAll();
+  const Snapshot* const snapshot = db_->GetSnapshot();
+  DeleteAll();
+  PassedBySeek();
+  ASSERT_TRUE(Ok(db_->WaitForCompact()));
+  EXPECT_TRUE(Contains(DeadRangesText(), "waits for a snapshot"))
+      << DeadRangesText();
+  db_->ReleaseSnapshot(snapshot);
+  ASSERT_TRUE(Ok(db_->WaitForCompact()));
+  EXPECT_EQ(Deletions(), 0u) << DeadRangesText();
+}
+
+// The report comes while a writer leads, and nobody writes after it.
+TEST_F(DbDeadRangesTest, WaitForCompactCleansAfterALongWrite) {
+  if (!Cleans()) GTEST_SKIP() << "waste=ignored cleans nothing";
+  LongWriteEnv env;
+  options_.env = &env;
+  Reopen();
+  PutAll();
+  DeleteAll();
+  Actor writer;
+  env.Begin();
+  writer.Start([this] { EXPECT_TRUE(Ok(db_->Put({}, "zz", "value"))); });
+  env.AwaitWriter();
+  {
+    const auto it = db_->NewIterator({});
+    it->Seek(Key(0));
+  }
+  writer.Wait();
+  EXPECT_TRUE(Ok(db_->WaitForCompact()));
+  EXPECT_EQ(Deletions(), 0u) << DeadRangesText();
+  db_.reset();  // It uses the Env.
 }
 
 TEST_F(DbDeadRangesTest, AQueueIsPoppedWithoutWalking) {
