@@ -57,11 +57,13 @@ void Env::OpenRandomAccessFiles(OpenRequest* requests, size_t count,
 
 void RandomAccessFile::Prefetch(uint64_t /*offset*/, size_t /*count*/) const {}
 
-bool WritableFile::TryStore(std::span<const Slice> /*parts*/) { return false; }
+bool WritableFile::TryStore(const Slice* /*parts*/, size_t /*count*/) {
+  return false;
+}
 
-Status WritableFile::AppendParts(std::span<const Slice> parts, bool flush) {
-  for (const Slice& part : parts) {
-    Status status = Append(part);
+Status WritableFile::AppendParts(const Slice* parts, size_t count, bool flush) {
+  for (size_t i = 0; i < count; ++i) {
+    Status status = Append(parts[i]);
     if (!status.ok()) return status;
   }
   return flush ? Flush() : Status::OK();

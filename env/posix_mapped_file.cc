@@ -31,6 +31,7 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <span>
 #include <utility>
 
 #include "env/posix_file.h"
@@ -55,6 +56,12 @@ constexpr int64_t kValidNanos = 10 * 1000 * 1000;
 
 // With kAuto, appends within kValidNanos before the file is mapped.
 constexpr int kAppendsToMap = 16;
+
+size_t TotalSize(const Slice* parts, size_t count) {
+  size_t size = 0;
+  for (size_t i = 0; i < count; ++i) size += parts[i].size();
+  return size;
+}
 
 #ifndef MADV_POPULATE_WRITE
 #define MADV_POPULATE_WRITE 23
@@ -91,28 +98,26 @@ class PosixMappedFile final : public PosixWritableFile {
   PosixMappedFile& operator=(const PosixMappedFile&) = delete;
 
   Status Append(const Slice& data) override {
-    return AppendParts(std::span<const Slice>(&data, 1), /*flush=*/false);
+    return AppendParts(&data, 1, /*flush=*/false);
   }
 
-  bool TryStore(std::span<const Slice> parts) override {
-    size_t size = 0;
-    for (const Slice& part : parts) size += part.size();
+  bool TryStore(const Slice* parts, size_t count) override {
+    const size_t size = TotalSize(parts, count);
     if (size > static_cast<size_t>(limit_ - next_) || size >= kLargeBytes ||
         CoarseNanos() >= valid_until_) [[unlikely]] {
       return false;
     }
-    for (const Slice& part : parts) {
-      memcpy(next_, part.data(), part.size());
-      next_ += part.size();
+    for (size_t i = 0; i < count; ++i) {
+      memcpy(next_, parts[i].data(), parts[i].size());
+      next_ += parts[i].size();
     }
     return true;
   }
 
-  Status AppendParts(std::span<const Slice> parts, bool flush) override {
-    if (TryStore(parts)) return Status::OK();
-    size_t size = 0;
-    for (const Slice& part : parts) size += part.size();
-    Status status = AppendSlowly(parts, size);
+  Status AppendParts(const Slice* parts, size_t count, bool flush) override {
+    if (TryStore(parts, count)) return Status::OK();
+    Status status =
+        AppendSlowly(std::span(parts, count), TotalSize(parts, count));
     return status.ok() && flush ? Flush() : status;
   }
 

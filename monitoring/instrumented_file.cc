@@ -1,6 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "monitoring/instrumented_file.h"
 
+#include <span>
 #include <utility>
 
 #include "monitoring/measured_operation.h"
@@ -101,17 +102,17 @@ class InstrumentedWritableFile final : public WritableFile {
     PerfTimer timer(env_, &GetIOStatsContext()->write_nanos);
     return file_->Append(data);
   }
-  bool TryStore(std::span<const Slice> parts) override {
+  bool TryStore(const Slice* parts, size_t count) override {
     PerfTimer timer(env_, &GetIOStatsContext()->write_nanos);
-    if (!file_->TryStore(parts)) return false;
-    CountWritten(parts);
+    if (!file_->TryStore(parts, count)) return false;
+    CountWritten({parts, count});
     return true;
   }
-  Status AppendParts(std::span<const Slice> parts, bool flush) override {
+  Status AppendParts(const Slice* parts, size_t count, bool flush) override {
     const WaitTimer wait(waits_.get());
-    CountWritten(parts);
+    CountWritten({parts, count});
     PerfTimer timer(env_, &GetIOStatsContext()->write_nanos);
-    return file_->AppendParts(parts, flush);
+    return file_->AppendParts(parts, count, flush);
   }
   Status Flush() override {
     const WaitTimer wait(waits_.get());

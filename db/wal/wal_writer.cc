@@ -116,7 +116,9 @@ Status Writer::AddFragment(uint8_t type, size_t size, bool flush) {
   header[5] = static_cast<char>(size >> 8);
   pieces_[0] = Slice(header, kHeaderSize);
   Status status;
-  if (!file_->TryStore(pieces_)) status = file_->AppendParts(pieces_, flush);
+  if (!file_->TryStore(pieces_.data(), pieces_.size())) {
+    status = file_->AppendParts(pieces_.data(), pieces_.size(), flush);
+  }
   if (status.ok()) {
     block_offset_ += kHeaderSize + size;
     size_ += kHeaderSize + size;

@@ -75,7 +75,7 @@ class VARVE_EXPORT DatabaseRef {
   CatalogEntry* entry_ = nullptr;
 };
 
-struct CatalogOptions {
+struct VARVE_USES_CONTAINERS CatalogOptions {
   // Options of each database. create_if_missing and error_if_exists are
   // ignored. If block_cache and statistics are null, the catalog creates shared
   // ones. If write_buffer_manager is null, the catalog creates one for all

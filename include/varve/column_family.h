@@ -20,7 +20,7 @@
 namespace varve {
 
 // The name of the family that every database has.
-inline const std::string kDefaultColumnFamilyName = "default";
+inline constexpr char kDefaultColumnFamilyName[] = "default";
 
 // Names a family, and says with which options to open or create it.
 struct ColumnFamilyDescriptor {

@@ -14,7 +14,6 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
-#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -119,13 +118,13 @@ class VARVE_EXPORT WritableFile {
 
   // Appends bytes, possibly only to a buffer of the object.
   virtual Status Append(const Slice& data) = 0;
-  // Appends the concatenation of the parts as AppendParts would with a flush,
-  // and returns true, if that is only a copy in memory, without a system call.
-  // Otherwise changes nothing and returns false. So does the default.
-  virtual bool TryStore(std::span<const Slice> parts);
-  // Appends the concatenation of the parts, then flushes if `flush`. The
+  // Appends the concatenation of `count` parts as AppendParts would with a
+  // flush, and returns true, if that is only a copy in memory, without a system
+  // call. Otherwise changes nothing and returns false. So does the default.
+  virtual bool TryStore(const Slice* parts, size_t count);
+  // Appends the concatenation of `count` parts, then flushes if `flush`. The
   // default calls Append for each part, and Flush.
-  virtual Status AppendParts(std::span<const Slice> parts, bool flush);
+  virtual Status AppendParts(const Slice* parts, size_t count, bool flush);
 
   // Writes buffered bytes to the operating system. They then survive a crash of
   // the process, but not of the machine.
@@ -241,7 +240,7 @@ struct FileOptions {
 
 class DirectoryEnv;
 
-class VARVE_EXPORT Env {
+class VARVE_EXPORT VARVE_USES_CONTAINERS Env {
  public:
   // Background work is queued by priority; each has its own threads. Work of
   // kLow may be done by threads that leave the processor to others. kMedium is

@@ -17,7 +17,7 @@ namespace varve {
 // key. A policy of your own is stored beside it under its own name, and is
 // asked only by databases opened with a policy of the same name.
 // Thread-safety: methods are called from many threads at once.
-class VARVE_EXPORT FilterPolicy {
+class VARVE_EXPORT VARVE_USES_CONTAINERS FilterPolicy {
  public:
   virtual ~FilterPolicy() = default;
 

@@ -54,7 +54,7 @@ enum class KeyCase : uint8_t {
 };
 
 // Options of a database as a whole.
-struct DBOptions {
+struct VARVE_USES_CONTAINERS DBOptions {
   // ---- Behaviour ----
 
   // Create the database if it does not exist. Its parent directory must exist.
@@ -198,7 +198,7 @@ struct DBOptions {
 
 // Options of one column family (varve/column_family.h). A database that is
 // opened without naming families has one, the default family.
-struct ColumnFamilyOptions {
+struct VARVE_USES_CONTAINERS ColumnFamilyOptions {
   // Defines the order of keys. Must be the comparator that the family was
   // created with. Must outlive the DB. Default: bytewise order.
   const Comparator* comparator = BytewiseComparator();
@@ -352,7 +352,7 @@ struct ColumnFamilyOptions {
 };
 
 // Options of a database and its default column family.
-struct Options : DBOptions, ColumnFamilyOptions {
+struct VARVE_USES_CONTAINERS Options : DBOptions, ColumnFamilyOptions {
   Options() = default;
   Options(const DBOptions& db_options,
           const ColumnFamilyOptions& family_options)

@@ -220,6 +220,8 @@ class VARVE_EXPORT LocalParent {
   std::unique_ptr<internal::LocalState> state_;
 };
 
+class VARVE_EXPORT VARVE_USES_CONTAINERS Collector;
+
 // A span that may begin and end in different threads. Owned by one thread at a
 // time. A default-constructed span and its children do nothing.
 class VARVE_EXPORT Span {
@@ -238,8 +240,8 @@ class VARVE_EXPORT Span {
   void End();
 
  private:
-  friend std::pair<Span, class Collector> Root(const char* name,
-                                               const TraceOptions& options);
+  friend std::pair<Span, Collector> Root(const char* name,
+                                         const TraceOptions& options);
   std::shared_ptr<internal::Trace> trace_;
   const char* name_ = nullptr;
   uint64_t begin_ = 0;
@@ -248,7 +250,7 @@ class VARVE_EXPORT Span {
 };
 
 // Collects the spans of one request.
-class VARVE_EXPORT Collector {
+class VARVE_EXPORT VARVE_USES_CONTAINERS Collector {
  public:
   Collector() = default;
   // Writes the trace to TraceOptions::sink, if there is one and Collect was not

@@ -19,7 +19,7 @@ class ColumnFamilyHandle;
 //
 // Its bytes are the payload of a log record in RocksDB's format.
 // Thread-safety: thread-compatible.
-class VARVE_EXPORT WriteBatch {
+class VARVE_EXPORT VARVE_USES_CONTAINERS WriteBatch {
  public:
   // Receives the updates of a batch; see Iterate.
   class Handler {

@@ -54,7 +54,7 @@ class MappedFileFixture : public testing::Test {
   }
   static Status AppendLast(WritableFile* file, const std::string& all) {
     const Slice part(all.data() + file->Size(), all.size() - file->Size());
-    return file->AppendParts({&part, 1}, /*flush=*/true);
+    return file->AppendParts(&part, 1, /*flush=*/true);
   }
   std::string Read(const std::string& path) {
     std::string bytes;
@@ -372,7 +372,7 @@ class FailingDeviceTest : public PosixMappedFileTest {
     const Slice part(piece);
     Status status;
     for (int i = 0; status.ok() && file->Size() < 14 * kMiB; ++i) {
-      status = file->AppendParts({&part, 1}, true);
+      status = file->AppendParts(&part, 1, true);
       if (i % 3000 == 0) {
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }

@@ -8,6 +8,7 @@ what the headers declare. packages_test.py is for the packages.
 
 usage: install_test.py SOURCE_DIR BUILD_DIR WORK_DIR"""
 
+import concurrent.futures
 import itertools
 import os
 import re
@@ -86,6 +87,63 @@ class Installed(ExampleCase):
         for module in ("varve", "varve-static"):
             flags = pkg_config("--cflags", module)
             self.assertEqual([f for f in flags if not f.startswith("-I")], [])
+
+    def test_each_header_compiles_alone(self):
+        """As C++17 and C++20, without a warning, nor code that runs at the
+        start or end of a program."""
+        warnings = ["-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+        compilers = [["g++", *warnings]]
+        if shutil.which("clang++-16"):
+            compilers.append(["clang++-16", *warnings, "-Wglobal-constructors",
+                              "-Wexit-time-destructors"])
+        include = PREFIX / "include"
+        headers = sorted(include.rglob("*.h"))
+        self.assertGreater(len(headers), 25)
+        cases = itertools.product(compilers, ("c++17", "c++20"), headers)
+
+        def compile_header(case):
+            compiler, standard, header = case
+            source = f'#include "{header.relative_to(include)}"\n'
+            return case, subprocess.run(
+                [*compiler, f"-std={standard}", f"-I{include}", "-fsyntax-only",
+                 "-x", "c++", "-"], input=source, text=True, check=False,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
+
+        with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
+            for case, done in pool.map(compile_header, cases):
+                with self.subTest(case):
+                    self.assertEqual(done.returncode, 0, done.stdout)
+
+    def test_other_containers_do_not_link(self):
+        """Programs for whose containers the library was not compiled."""
+        uses = {
+            "db": "std::unique_ptr<varve::DB> db;"
+                  'varve::DB::Open(varve::Options(), "d", &db).IgnoreError();',
+            "env": "std::vector<std::string> names;"
+                   'if (!varve::Env::Default()->GetChildren("/", &names).ok())'
+                   "  return 1;",
+            "batch": 'varve::WriteBatch batch; batch.Put("k", "v");',
+            "filter": "varve::NewBloomFilterPolicy(10).reset();",
+        }
+        for module, (name, use), standard in itertools.product(
+                ("varve", "varve-static"), uses.items(), ("c++17", "c++20")):
+            source = WORK / f"containers-{name}.cc"
+            source.write_text('#include "varve/db.h"\n'
+                              '#include "varve/filter_policy.h"\n'
+                              f"int main() {{ {use} }}\n")
+            command = ["g++", f"-std={standard}", source, "-o", source.stem,
+                       *pkg_config("--cflags", "--libs", module)]
+            with self.subTest(module=module, use=name, standard=standard):
+                run(*command, cwd=WORK)
+                for macro in ("_GLIBCXX_DEBUG", "_GLIBCXX_USE_CXX11_ABI=0"):
+                    done = subprocess.run(
+                        [*command, f"-D{macro}"], cwd=WORK, text=True,
+                        check=False, stdout=subprocess.PIPE,
+                        stderr=subprocess.STDOUT)
+                    self.assertNotEqual(done.returncode, 0, macro)
+                    self.assertIn("undefined reference", done.stdout)
+                    self.assertNotIn("error:", done.stdout)
+                    self.assertIn(macro.replace("=", "_"), done.stdout)
 
     def test_unknown_components_are_named(self):
         for component, said in (

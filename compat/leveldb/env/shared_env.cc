@@ -116,12 +116,12 @@ class InterruptibleFile final : public WritableFile {
     env_->Interrupt();
     return target_->Append(data);
   }
-  bool TryStore(std::span<const Slice> parts) override {
-    return target_->TryStore(parts);
+  bool TryStore(const Slice* parts, size_t count) override {
+    return target_->TryStore(parts, count);
   }
-  Status AppendParts(std::span<const Slice> parts, bool flush) override {
+  Status AppendParts(const Slice* parts, size_t count, bool flush) override {
     env_->Interrupt();
-    return target_->AppendParts(parts, flush);
+    return target_->AppendParts(parts, count, flush);
   }
   Status Flush() override { return target_->Flush(); }
   Status Sync() override { return target_->Sync(); }
