@@ -313,7 +313,7 @@ Status ReadManifest(Env* env, const std::string& db_path,
   if (!status.ok()) return status.Annotate(path);
   CorrectLevelDbSizes(env, db_path, *state);
 
-  // CreateFamilyLocked gives no larger one to a family.
+  // CreateFamiliesLocked gives no larger one to a family.
   status = CheckFamilyId(state->max_column_family);
   if (!status.ok()) return status.Annotate(path);
   // Make every number in use smaller than the next one, whatever the edits say.

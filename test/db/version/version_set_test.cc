@@ -70,7 +70,7 @@ class BadEditsTest : public ::testing::Test {
     VersionEdit edit;
     edit.SetLogNumber(1);
     ASSERT_TRUE(Ok(versions_.LogAndApply(&first_, &edit)));
-    ASSERT_TRUE(Ok(versions_.CreateFamilyLocked(&second_, 1)));
+    ASSERT_TRUE(Ok(versions_.CreateFamiliesLocked(Families{&second_}, 1)));
     VersionEdit add;
     add.AddFile(1, File(kTable, "b", "d"));
     ASSERT_TRUE(Ok(versions_.LogAndApply(&second_, &add)));
