@@ -1,12 +1,13 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include <dirent.h>
 #include <fcntl.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <cerrno>
 #include <climits>
 #include <cstdio>
+#include <cstring>
 #include <ctime>
 #include <string_view>
 #include <utility>
@@ -257,24 +258,25 @@ Status PosixEnv::GetChildren(const std::string& path,
   int descriptor = -1;
   Status status = PosixOpen(Locate(path), O_RDONLY | O_DIRECTORY, &descriptor);
   if (!status.ok()) return status;
-  DIR* const stream = fdopendir(descriptor);
-  if (stream == nullptr) {
-    const int error = errno;
-    close(descriptor);
-    return Status::FromErrno("fdopendir " + path, error);
-  }
   std::vector<std::string> found;
-  // Null means the end or an error. Only errno tells which.
-  errno = 0;
-  // NOLINTNEXTLINE(concurrency-mt-unsafe): no other thread uses the stream.
-  while (const struct dirent* entry = readdir(stream)) {
-    const std::string name = entry->d_name;
-    if (name != "." && name != "..") found.push_back(name);
-    errno = 0;
+  // A stream of the C library takes three more system calls, and 32 KiB of
+  // memory. The kernel's format: the length of an entry is at offset 16, its
+  // name at 19.
+  char entries[16 << 10];
+  long bytes = 0;
+  while ((bytes = syscall(SYS_getdents64, descriptor, entries,
+                          sizeof(entries))) > 0) {
+    for (long place = 0; place < bytes;) {
+      uint16_t length = 0;
+      memcpy(&length, entries + place + 16, sizeof(length));
+      const std::string_view name = entries + place + 19;
+      if (name != "." && name != "..") found.emplace_back(name);
+      place += length;
+    }
   }
   const int error = errno;
-  closedir(stream);
-  if (error != 0) return Status::FromErrno("readdir " + path, error);
+  close(descriptor);
+  if (bytes < 0) return Status::FromErrno("getdents " + path, error);
   *names = std::move(found);
   return Status::OK();
 }

@@ -220,10 +220,33 @@ Status PosixOpen(const FilePlace& place, int flags, int* descriptor) {
   return Status::OK();
 }
 
+namespace {
+
+// Opens an existing file that is as good as a new one: an empty file of this
+// user's, with one name. A database that was opened and not written to leaves
+// such a log. Returns false for any other file.
+bool OpenAsNew(const FilePlace& place, int flags, int* descriptor) {
+  const int fd = OpenAt(place.directory, place.name, flags);
+  if (fd < 0) return false;
+  struct stat info;
+  constexpr mode_t kWritableByOthers = S_IWGRP | S_IWOTH;
+  if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_size == 0 &&
+      info.st_nlink == 1 && info.st_uid == geteuid() &&
+      (info.st_mode & kWritableByOthers) == 0) {
+    *descriptor = fd;
+    return true;
+  }
+  close(fd);
+  return false;
+}
+
+}  // namespace
+
 Status PosixCreate(const FilePlace& place, int flags, int* descriptor) {
   flags |= O_CREAT;
   int fd = OpenAt(place.directory, place.name, flags | O_EXCL);
   if (fd < 0 && errno == EEXIST) {
+    if (OpenAsNew(place, flags & ~O_CREAT, descriptor)) return Status::OK();
     struct stat info;
     if (fstatat(place.directory, place.name, &info, AT_SYMLINK_NOFOLLOW) != 0 ||
         !S_ISREG(info.st_mode)) {

@@ -5,6 +5,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <map>
 #include <set>
@@ -160,7 +161,8 @@ class Attempt {
 
  private:
   Status Open(LockTable* table) VARVE_REQUIRES(table->mu) {
-    if (Named(&info_)) {
+    // Few kernels and file systems need these tables.
+    if ((!table->held.empty() || !table->deferred.empty()) && Named(&info_)) {
       if (table->held.contains(IdentityOf(info_))) {
         return HeldBy(place_.path,
                       DescribePid(static_cast<uint64_t>(getpid())));
@@ -213,7 +215,11 @@ class Attempt {
   void WriteHolder() {
     const std::string text = NameThisProcess();
     const ssize_t size = pwrite(descriptor_, text.data(), text.size(), 0);
-    if (ftruncate(descriptor_, size > 0 ? size : 0) != 0) return;
+    // The last holder emptied it, unless it was killed.
+    if (info_.st_size > size &&
+        ftruncate(descriptor_, std::max<ssize_t>(size, 0)) != 0) {
+      return;
+    }
   }
 
   bool Named(struct stat* info) const {

@@ -5,6 +5,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <charconv>
 #include <cstdint>
@@ -103,8 +104,18 @@ NamedProcess FindProcess(std::string_view name) {
 }  // namespace
 
 std::string NameThisProcess() {
+  // The last process that called this, and its start: a forked child has a copy
+  // of its parent's.
+  static constexpr int kPidBits = 22;  // The kernel's bound.
+  static constinit std::atomic<uint64_t> known{0};
   const auto pid = static_cast<uint64_t>(getpid());
-  return std::to_string(pid) + " " + std::to_string(StateOf(pid).start) + "\n";
+  // relaxed, both: one word, which is right for the process in it.
+  uint64_t name = known.load(std::memory_order_relaxed);
+  if ((name & ((1 << kPidBits) - 1)) != pid) {
+    name = StateOf(pid).start << kPidBits | pid;
+    known.store(name, std::memory_order_relaxed);
+  }
+  return std::to_string(pid) + " " + std::to_string(name >> kPidBits) + "\n";
 }
 
 std::string ReadProcessName(int descriptor) {

@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <charconv>
 #include <cstdio>
-#include <random>
 #include <string>
 #include <string_view>
 #include <unordered_map>
@@ -17,6 +16,7 @@
 #include "env/descriptor_supply.h"
 #include "monitoring/tsc_clock.h"
 #include "util/base/descriptor.h"
+#include "util/base/system_random.h"
 #include "varve/trace.h"
 
 namespace varve::trace {
@@ -216,8 +216,7 @@ class ChromeSink final : public FileSink {
 class OtlpSink final : public FileSink {
  public:
   OtlpSink() {
-    std::random_device random;
-    upper_half_ = uint64_t{random()} << 32 | random();
+    upper_half_ = SystemRandom();
     resource_ =
         "{\"resourceSpans\":[{\"resource\":{\"attributes\":[{\"key\":"
         "\"service.name\",\"value\":{\"stringValue\":\"varve\"}},{\"key\":"

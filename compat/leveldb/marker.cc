@@ -40,12 +40,13 @@ Status WriteGuard(Env* env, const std::string& path) {
 // The engine writes IDENTITY when it first opens a database for writing.
 // RocksDB, which also has CURRENT, writes IDENTITY or OPTIONS files.
 bool IsLevelDbDirectory(Env* env, const std::string& path) {
+  if (env->FileExists(path + "/IDENTITY").ok()) return false;
   std::vector<std::string> names;
   if (!env->GetChildren(path, &names).ok()) return false;
   const auto has = [&names](const char* name) {
     return std::find(names.begin(), names.end(), name) != names.end();
   };
-  return has("CURRENT") && !has("IDENTITY") &&
+  return has("CURRENT") &&
          std::none_of(names.begin(), names.end(), [](const std::string& name) {
            return name.starts_with("OPTIONS-");
          });

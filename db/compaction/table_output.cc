@@ -1,13 +1,13 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "db/compaction/table_output.h"
 
-#include <random>
 #include <utility>
 
 #include "env/file_names.h"
 #include "monitoring/instrumented_file.h"
 #include "monitoring/span.h"
 #include "util/base/experiment.h"
+#include "util/base/system_random.h"
 #include "util/bytes/coding.h"
 #include "varve/merge_operator.h"
 
@@ -32,10 +32,14 @@ void PutNumberField(std::string* out, uint32_t field, uint64_t number) {
 
 std::string NewSessionIdentity() {
   constexpr char kDigits[] = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
-  std::random_device device;
-  std::uniform_int_distribution<size_t> any_digit(0, 35);
+  constexpr size_t kBase = sizeof(kDigits) - 1;
   std::string identity(20, '\0');
-  for (char& c : identity) c = kDigits[any_digit(device)];
+  uint64_t bits = 0;
+  for (size_t i = 0; i < identity.size(); ++i) {
+    if (i % 10 == 0) bits = SystemRandom();
+    identity[i] = kDigits[bits % kBase];
+    bits /= kBase;
+  }
   return identity;
 }
 

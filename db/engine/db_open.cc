@@ -154,12 +154,11 @@ void OpenInfoLog(const Options& options, const DbDirectory& place,
   std::shared_ptr<Logger> target = options.info_log;
   if (target == nullptr && !read_only) {
     const std::string path = InfoLogFileName(place.path());
-    if (place.env()->FileExists(path).ok()) {
-      // Named by the date.
-      const std::string old =
-          OldInfoLogFileName(place.path(), place.env()->NowMicros());
-      // Losing an old log is no reason to refuse a database.
-      place.env()->RenameFile(path, old).IgnoreError();
+    // Named by the date.
+    const std::string old =
+        OldInfoLogFileName(place.path(), place.env()->NowMicros());
+    // Losing an old log is no reason to refuse a database.
+    if (place.env()->RenameFile(path, old).ok()) {
       old_logs->push_back(old.substr(old.rfind('/') + 1));
     }
     // Nor is the lack of a new one.
@@ -170,8 +169,6 @@ void OpenInfoLog(const Options& options, const DbDirectory& place,
   if (place.LockCaveat() != nullptr) {
     Log(LogLevel::kWarn, log, "LOCK is %s", place.LockCaveat());
   }
-  Log(LogLevel::kInfo, log, "tables are read by %s",
-      place.env()->IoPath().c_str());
 }
 
 std::vector<RecoveryFlush::Family> FlushedFamilies(

@@ -48,13 +48,25 @@ uint64_t WordOf(uint64_t bloom, const Word* link) {
   return bloom | address;
 }
 
-// Maps the buckets. The system's new memory is zero, the word of an empty
-// chain.
-Word* MapBuckets(size_t count) {
-  if (count == 0) return nullptr;
-  void* memory = mmap(nullptr, count * sizeof(Word), PROT_READ | PROT_WRITE,
+// An array of at most this size comes from the heap: the system calls and the
+// faults of a mapping take longer than clearing it.
+constexpr size_t kMaxHeapBytes = 16 << 10;
+
+// Allocates the buckets, all zero: the word of an empty chain.
+Word* NewBuckets(size_t bytes) {
+  if (bytes == 0) return nullptr;
+  if (bytes <= kMaxHeapBytes) return static_cast<Word*>(calloc(1, bytes));
+  void* memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE,
                       MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return memory == MAP_FAILED ? nullptr : static_cast<Word*>(memory);
+}
+
+void DeleteBuckets(Word* words, size_t bytes) {
+  if (bytes <= kMaxHeapBytes) {
+    free(words);
+  } else {
+    munmap(words, bytes);
+  }
 }
 
 [[gnu::noinline]] void AwaitUnlock(const Word& bucket) {
@@ -86,17 +98,17 @@ size_t PointIndex::BucketCountFor(size_t write_buffer_size) {
 }
 
 bool PointIndex::Map(size_t bucket_count, Array* array) {
-  array->words = MapBuckets(bucket_count);
+  array->bytes = bucket_count * sizeof(Word);
+  array->words = NewBuckets(array->bytes);
   if (array->words == nullptr) return false;
   array->mask = bucket_count - 1;
-  array->bytes = bucket_count * sizeof(Word);
   array->page_count = (array->bytes + kPageBytes - 1) / kPageBytes;
   array->account = NoteAllocated(MemoryKind::kMemTable, array->bytes);
   return true;
 }
 
 void PointIndex::Unmap(const Array& array) {
-  munmap(array.words, array.bytes);
+  DeleteBuckets(array.words, array.bytes);
   NoteFreed(array.account, MemoryKind::kMemTable, array.bytes);
 }
 

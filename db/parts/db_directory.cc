@@ -2,12 +2,12 @@
 #include "db/parts/db_directory.h"
 
 #include <algorithm>
-#include <random>
 #include <utility>
 #include <vector>
 
 #include "db/recovery/recovery.h"
 #include "env/file_names.h"
+#include "util/base/system_random.h"
 
 namespace varve {
 
@@ -17,12 +17,14 @@ constexpr size_t kMaxIdentityBytes = 255;
 
 // 36 characters, version 4 of RFC 4122.
 std::string NewUuid() {
-  std::random_device device;
   static constexpr char kDigits[] = "0123456789abcdef";
   std::string uuid = "xxxxxxxx-xxxx-4xxx-yxxx-xxxxxxxxxxxx";
-  for (char& c : uuid) {
-    if (c == 'x') c = kDigits[device() & 15];
-    if (c == 'y') c = kDigits[8 + (device() & 3)];
+  uint64_t bits = 0;
+  for (size_t i = 0; i < uuid.size(); ++i) {
+    if (i % 16 == 0) bits = SystemRandom();
+    if (uuid[i] == 'x') uuid[i] = kDigits[bits & 15];
+    if (uuid[i] == 'y') uuid[i] = kDigits[8 + (bits & 3)];
+    bits >>= 4;
   }
   return uuid;
 }

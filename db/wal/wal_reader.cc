@@ -38,7 +38,7 @@ Reader::Reader(std::unique_ptr<SequentialFile> file, std::string name,
     : file_(std::move(file)),
       name_(std::move(name)),
       number_(number),
-      block_(std::make_unique<char[]>(kBlockSize)) {}
+      block_(std::make_unique_for_overwrite<char[]>(kBlockSize)) {}
 
 ReadOutcome Reader::ReadRecord(Slice* record) {
   if (final_ != ReadOutcome::kRecord) return final_;

@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <memory>
@@ -96,6 +97,55 @@ TEST_F(PosixEnvTest, ReplacesAFileThoughACrashLeftItsTemporaryName) {
   EXPECT_TRUE(env_->FileExists(Path("f.dbtmp")).IsNotFound());
   ASSERT_TRUE(ReadFileToString(env_, Path("linked"), &contents).ok());
   EXPECT_EQ(contents, "left");
+}
+
+ino_t InodeOf(const std::string& path) {
+  struct stat info = {};
+  EXPECT_EQ(stat(path.c_str(), &info), 0);
+  return info.st_ino;
+}
+
+TEST_F(PosixEnvTest, AnEmptyFileIsUsedAgainUnlessItHasOtherNames) {
+  std::unique_ptr<WritableFile> file;
+  const auto create = [&](const std::string& path) {
+    ASSERT_TRUE(env_->NewWritableFile(path, {}, &file).ok());
+    ASSERT_TRUE(file->Append("text").ok());
+    ASSERT_TRUE(file->Close().ok());
+  };
+  for (const bool has_link : {false, true}) {
+    const std::string path = Path(has_link ? "linked" : "empty");
+    ASSERT_TRUE(WriteStringToFile(env_, "", path, false).ok());
+    if (has_link) {
+      ASSERT_TRUE(env_->LinkFile(path, Path("copy")).ok());
+    }
+    const ino_t before = InodeOf(path);
+    create(path);
+    EXPECT_EQ(InodeOf(path) == before, !has_link);
+  }
+  uint64_t size = 1;
+  ASSERT_TRUE(env_->GetFileSize(Path("copy"), &size).ok());
+  EXPECT_EQ(size, 0u);
+  // Others could write to it.
+  ASSERT_TRUE(WriteStringToFile(env_, "", Path("open"), false).ok());
+  ASSERT_EQ(chmod(Path("open").c_str(), 0666), 0);
+  const ino_t before = InodeOf(Path("open"));
+  create(Path("open"));
+  EXPECT_NE(InodeOf(Path("open")), before);
+}
+
+TEST_F(PosixEnvTest, ListsADirectoryOfManyFiles) {
+  std::vector<std::string> expected;
+  for (int i = 0; i < 1000; ++i) {
+    expected.push_back(std::string(1 + i % 100, 'n') + std::to_string(i));
+    std::unique_ptr<WritableFile> file;
+    ASSERT_TRUE(env_->NewWritableFile(Path(expected.back()), {}, &file).ok());
+  }
+  std::vector<std::string> names;
+  ASSERT_TRUE(env_->GetChildren(directory_.path(), &names).ok());
+  std::sort(expected.begin(), expected.end());
+  std::sort(names.begin(), names.end());
+  EXPECT_EQ(names, expected);
+  EXPECT_FALSE(env_->GetChildren(Path(expected[0]), &names).ok());
 }
 
 TEST_F(PosixEnvTest, DirectReadsGiveTheSameBytes) {

@@ -184,6 +184,29 @@ TEST_F(PosixLockTest, TextOfOthersIsNotTakenForAHolder) {
             "process " + std::to_string(uint64_t{1} << 40));
 }
 
+TEST_F(PosixLockTest, AForkedChildHasANameOfItsOwn) {
+  const std::string own = NameThisProcess();
+  EXPECT_EQ(NameThisProcess(), own);
+  const pid_t child = fork();
+  ASSERT_GE(child, 0);
+  if (child == 0) {
+    // Twice, since it is remembered.
+    const std::string pid = std::to_string(getpid());
+    for (int i = 0; i < 2; ++i) {
+      const std::string name = NameThisProcess();
+      if (!name.starts_with(pid + " ") ||
+          DescribeProcess(name) != "process " + pid + ", this one") {
+        _exit(1);
+      }
+    }
+    _exit(0);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_EQ(NameThisProcess(), own);
+}
+
 TEST_F(PosixLockTest, LinkedCopyHasALockOfItsOwn) {
   ASSERT_TRUE(WriteStringToFile(env_, "", path_, false).ok());
   const std::string copy = dir_.Sub("copy");
