@@ -1,8 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "compat/leveldb/open_options.h"
 
-#include <unistd.h>
-
 #include <algorithm>
 #include <utility>
 
@@ -14,6 +12,7 @@
 #include "compat/leveldb/env/program_env.h"
 #include "compat/leveldb/filter_policy.h"
 #include "compat/leveldb/observe/settings.h"
+#include "varve/memory_limit.h"
 
 namespace varve::compat {
 namespace {
@@ -28,14 +27,15 @@ constexpr int kReservedFiles = 10;
 // Returns the cache of all databases whose program set none. LevelDB gives each
 // of them 8 MB of uncompressed blocks, and maps up to 1,000 tables into memory.
 // The system then keeps the pages that were read. The engine maps no tables, so
-// this cache also does what these pages do.
+// this cache also does what these pages do. In a small container it leaves
+// seven eighths to the program, and to what LevelDB would use too.
 std::shared_ptr<Cache> DefaultCache() {
   static const auto* const cache = [] {
-    const auto memory = static_cast<size_t>(sysconf(_SC_PHYS_PAGES)) *
-                        static_cast<size_t>(sysconf(_SC_PAGESIZE));
+    const uint64_t memory = MemoryLimit();
     CacheOptions options;
-    options.capacity_bytes =
-        std::clamp(memory / 64, 32 * kMegabyte, 256 * kMegabyte);
+    options.capacity_bytes = std::min(
+        std::clamp<uint64_t>(memory / 64, 32 * kMegabyte, 256 * kMegabyte),
+        memory / 8);
     // A huge page in each shard would be more than a small database needs.
     options.huge_pages = false;
     return new std::shared_ptr<Cache>(NewBlockCache(options));

@@ -14,12 +14,13 @@
 #include "util/base/experiment.h"
 #include "util/base/process_wide.h"
 #include "util/bytes/compression.h"
+#include "varve/memory_limit.h"
 
 namespace varve {
 
 namespace {
 
-constexpr size_t kDefaultCacheBytes = 32 << 20;
+constexpr uint64_t kMaxDefaultCacheBytes = 32 << 20;
 constexpr int kMinOpenFiles = 16;
 constexpr int kMinWriteBufferNumber = 2;
 constexpr int kMinLevels = 2;
@@ -188,7 +189,8 @@ void MakeSharedParts(Options* options) {
   const Experiment* const experiment = options->experiment.get();
   if (options->block_cache == nullptr) {
     CacheOptions cache_options;
-    cache_options.capacity_bytes = kDefaultCacheBytes;
+    cache_options.capacity_bytes =
+        std::min<uint64_t>(kMaxDefaultCacheBytes, MemoryLimit() / 8);
     options->block_cache =
         experiment != nullptr && experiment->new_block_cache != nullptr
             ? experiment->new_block_cache(cache_options)

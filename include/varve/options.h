@@ -116,8 +116,8 @@ struct VARVE_USES_CONTAINERS DBOptions {
   // ---- Files ----
 
   // Maximum number of table files that are open at the same time. -1 allows as
-  // many as the process's descriptor limit, less a reserve. Values from 0 to 15
-  // are raised to 16. [-1, 4 Mi]. Default: -1.
+  // many as half of the process's descriptor limit. Values from 0 to 15 are
+  // raised to 16. [-1, 4 Mi]. Default: -1.
   int max_open_files = -1;
 
   // Read tables with O_DIRECT, which bypasses the page cache. Default: false.
@@ -234,8 +234,8 @@ struct VARVE_USES_CONTAINERS ColumnFamilyOptions {
   int max_write_buffer_number = 2;
 
   // Cache for uncompressed blocks. DBs and column families can share one. If
-  // null, the default family has its own cache of 32 MiB, and another family
-  // uses the default family's. Default: null.
+  // null, the default family has its own cache of 32 MiB, or 1/8 of
+  // MemoryLimit() if that is less. Others use that cache. Default: null.
   std::shared_ptr<Cache> block_cache;
 
   // Charge the metadata of tables, mainly index and filter, to the block cache.
