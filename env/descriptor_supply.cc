@@ -17,8 +17,7 @@ namespace varve {
 
 namespace {
 
-constexpr int kMinReserve = 8;
-constexpr int kMaxReserve = 256;
+constexpr uint64_t kMinReserve = 8;
 // The number of descriptors that all owners together may keep when the reserve
 // is refilled. A smaller pool would open a file for nearly each read, while the
 // reserve may be unused.
@@ -179,8 +178,7 @@ void RemoveDescriptorOwner(DescriptorOwner* owner) {
 }
 
 int DescriptorReserveBegin(uint64_t limit) {
-  const uint64_t reserve =
-      std::clamp<uint64_t>(limit / 4, kMinReserve, kMaxReserve);
+  const uint64_t reserve = std::max(limit - limit / 2, kMinReserve);
   // Never 0, which means that it is unknown.
   if (limit <= reserve) return 1;
   return static_cast<int>(std::min<uint64_t>(limit - reserve, INT_MAX));

@@ -9,17 +9,18 @@
 // table/reader/file_pool.h) belong to a DescriptorOwner. All calls in env that
 // create a descriptor go through OpenDescriptor. It asks the owners to close
 // files in two cases:
-// - The new descriptor is in the reserve. The reserve is the top quarter of the
-//   soft RLIMIT_NOFILE, at least 8 and at most 256, and is for the program. The
-//   kernel assigns the lowest free number, so a descriptor N means that all
-//   numbers below N are in use. No system call is needed.
+// - The new descriptor is in the reserve. The reserve is the top half of the
+//   soft RLIMIT_NOFILE, at least 8, and is for the program. The kernel assigns
+//   the lowest free number, so a descriptor N means that all numbers below N
+//   are in use. No system call is needed.
 // - The call failed with EMFILE or ENFILE. It is then retried, at once if an
 //   owner has closed a file, else after a pause. It fails for good after
 //   kTimeoutUs without an owner that expects to close a file soon, and after
 //   kLongTimeoutUs in any case.
 //
 // The limit is read at the first use, by RefreshDescriptorLimit (a FilePool
-// calls it when it is created and at intervals), and after EMFILE.
+// calls it when it is created, for each new file and at intervals), and after
+// EMFILE.
 //
 // Locks. An owner is called without the registry's mutex, in the thread that
 // opens. That thread may hold any lock of the layers above: a database's mutex,

@@ -229,6 +229,8 @@ size_t FilePool::open_files() const {
 
 Status FilePool::Open(const std::string& path,
                       std::unique_ptr<RandomAccessFile>* file, Env* env) {
+  // The program may have changed it.
+  RefreshDescriptorLimit();
   auto pooled =
       std::make_unique<PooledFile>(this, env != nullptr ? env : env_, path);
   Status s = OpenPinned(pooled.get(), true);

@@ -94,11 +94,12 @@ class DescriptorSupplyTest : public testing::Test {
   int first_ = -1;  // The lowest number that is free at first.
 };
 
-TEST_F(DescriptorSupplyTest, TheReserveIsAQuarterWithinBounds) {
-  EXPECT_EQ(DescriptorReserveBegin(32), 24);
-  EXPECT_EQ(DescriptorReserveBegin(64), 48);
-  EXPECT_EQ(DescriptorReserveBegin(1024), 768);
-  EXPECT_EQ(DescriptorReserveBegin(20000), 19744);
+TEST_F(DescriptorSupplyTest, TheReserveIsHalfOfTheLimit) {
+  EXPECT_EQ(DescriptorReserveBegin(12), 4);
+  EXPECT_EQ(DescriptorReserveBegin(33), 16);
+  EXPECT_EQ(DescriptorReserveBegin(64), 32);
+  EXPECT_EQ(DescriptorReserveBegin(1024), 512);
+  EXPECT_EQ(DescriptorReserveBegin(20000), 10000);
   EXPECT_EQ(DescriptorReserveBegin(0), 1);
   EXPECT_EQ(DescriptorReserveBegin(8), 1);
   EXPECT_EQ(DescriptorReserveBegin(UINT64_MAX), INT_MAX);
@@ -108,10 +109,11 @@ TEST_F(DescriptorSupplyTest,
        HeldDescriptorsAreReturnedAndTheProgramHasItsReserve) {
   Holder large;
   Holder small;
-  Limit(first_ + 100);
+  const int limit = 2 * (first_ + 50);
+  Limit(limit);
   RefreshDescriptorLimit();
   const int begin = CurrentReserveBegin();
-  ASSERT_GT(begin, first_ + 40);
+  ASSERT_EQ(begin, limit / 2);
   for (int i = 0; i < 3; ++i) small.Take(OpenDescriptor(&OpenNull));
   for (int i = 0; i < 400; ++i) large.Take(OpenDescriptor(&OpenNull));
   EXPECT_EQ(small.Held(), 3u);
@@ -119,7 +121,7 @@ TEST_F(DescriptorSupplyTest,
   // The reserve is there for open calls that give nothing back, but for the
   // few that had lower numbers since the last was given back.
   std::vector<int> own;
-  for (int i = 0; i < (first_ + 100 - begin) * 3 / 4; ++i) {
+  for (int i = 0; i < (limit - begin) * 3 / 4; ++i) {
     own.push_back(OpenNull());
     EXPECT_GE(own.back(), 0) << i;
   }
