@@ -12,8 +12,13 @@
 namespace varve::compat {
 namespace {
 
-// The databases of the process.
+// The databases of the process, and the most since there were none.
 std::atomic<size_t> existing{0};
+std::atomic<size_t> most_existing{0};
+
+// Giving memory back costs time for each free part of the program's heap, so
+// it is done if there were this many databases.
+constexpr size_t kManyDatabases = 8;
 
 // Returns the error of a directory in which this process cannot make a lock.
 // LevelDB makes the directory and its lock before it looks for a database.
@@ -43,6 +48,22 @@ Status CheckExistence(Env* env, const leveldb::Options& options,
   return Status::OK();
 }
 
+void NoteConversion(Logger* logger) {
+  Log(LogLevel::kWarn, logger,
+      "LevelDB wrote this database, and it is converted now: LevelDB can no "
+      "longer open it; see %s",
+      kMarkerName);
+}
+
+// The program's own logger may go anywhere, or nowhere. Keeps the LOG that
+// LevelDB wrote under the name that LevelDB would give it.
+void NoteConversionInLog(Env* env, const std::string& path) {
+  const std::string log_path = path + "/LOG";
+  env->RenameFile(log_path, log_path + ".old").IgnoreError();
+  std::shared_ptr<Logger> logger;
+  if (env->NewLogger(log_path, &logger).ok()) NoteConversion(logger.get());
+}
+
 }  // namespace
 
 Status Database::Open(const leveldb::Options& options, const std::string& path,
@@ -58,10 +79,8 @@ Status Database::Open(const leveldb::Options& options, const std::string& path,
   status = DB::Open(opened->parts_.options, path, &opened->db_);
   if (!status.ok()) return status;
   if (is_foreign) {
-    Log(LogLevel::kWarn, opened->logger(),
-        "LevelDB wrote this database, and it is converted now: LevelDB can no "
-        "longer open it; see %s",
-        kMarkerName);
+    NoteConversion(opened->logger());
+    if (options.info_log != nullptr) NoteConversionInLog(env, path);
   }
   if (opened->parts_.HasOwnFiles()) {
     if (Status marked = WriteMarker(env, path, is_foreign); !marked.ok()) {
@@ -73,16 +92,23 @@ Status Database::Open(const leveldb::Options& options, const std::string& path,
 }
 
 Database::Database(std::string path) : path_(std::move(path)) {
-  // relaxed: only the number matters.
-  existing.fetch_add(1, std::memory_order_relaxed);
+  // relaxed, all: only the numbers matter.
+  const size_t count = existing.fetch_add(1, std::memory_order_relaxed) + 1;
+  size_t most = most_existing.load(std::memory_order_relaxed);
+  while (count > most && !most_existing.compare_exchange_weak(
+                             most, count, std::memory_order_relaxed)) {
+  }
 }
 
 Database::~Database() {
   db_.reset();
   // A memtable has many small parts. Without the call, an allocation that is
   // still in use keeps most of their pages in the process.
-  // relaxed: only the number matters.
-  if (existing.fetch_sub(1, std::memory_order_relaxed) == 1) malloc_trim(0);
+  // relaxed, both: only the numbers matter.
+  if (existing.fetch_sub(1, std::memory_order_relaxed) == 1 &&
+      most_existing.exchange(0, std::memory_order_relaxed) >= kManyDatabases) {
+    malloc_trim(0);
+  }
 }
 
 const leveldb::Snapshot* Database::NewSnapshot() {

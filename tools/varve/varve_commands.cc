@@ -24,7 +24,7 @@ std::string Advice(const Status& status, const CommandLine& line) {
   const std::string db = line.Text("db");
   const std::string_view command = line.command->name;
   if (status.IsBusy() && !db.empty() && !line.command->only_reads) {
-    const std::string holder = DescribeHolder(line);
+    const std::string holder = FindHolder(line);
     const std::string who = holder.empty() ? "another process" : holder;
     return db + " is in use by " + who + ": end that first";
   }
@@ -35,7 +35,7 @@ std::string Advice(const Status& status, const CommandLine& line) {
                : "";
   }
   if (!status.IsCorruption() || db.empty() || command == "repair") return "";
-  const std::string holder = DescribeHolder(line);
+  const std::string holder = FindHolder(line);
   if (!holder.empty()) {
     return db + " is open in " + holder + ": end that before varve repair";
   }

@@ -22,46 +22,18 @@ namespace {
 
 constexpr int kMaxAttempts = 100;
 
-constexpr size_t kMaxCommandBytes = 200;
-
-bool Find(const CommandLine& line, LockHolder* holder) {
-  const std::string db = line.Text("db");
-  return !db.empty() && FindLockHolder(LockFileName(db), holder);
-}
-
-// Returns the words of a process's command line, or an empty string.
-std::string CommandLineOf(uint64_t pid) {
-  const std::string path = "/proc/" + std::to_string(pid) + "/cmdline";
-  FILE* const file = fopen(path.c_str(), "re");
-  if (file == nullptr) return "";
-  char bytes[kMaxCommandBytes];
-  std::string words(bytes, fread(bytes, 1, sizeof(bytes), file));
-  fclose(file);
-  const bool is_whole = words.ends_with('\0');
-  if (is_whole) words.pop_back();
-  std::replace(words.begin(), words.end(), '\0', ' ');
-  return Printable(words) + (is_whole || words.empty() ? "" : "...");
-}
-
 }  // namespace
 
 std::string FindHolder(const CommandLine& line) {
+  const std::string db = line.Text("db");
   LockHolder holder;
-  return Find(line, &holder) ? holder.description : "";
-}
-
-std::string DescribeHolder(const CommandLine& line) {
-  LockHolder holder;
-  if (!Find(line, &holder)) return "";
-  if (holder.pid == 0 || holder.pid == static_cast<uint64_t>(getpid())) {
-    return holder.description;
-  }
-  const std::string command = CommandLineOf(holder.pid);
-  return holder.description + (command.empty() ? "" : ": " + command);
+  return !db.empty() && FindLockHolder(LockFileName(db), &holder)
+             ? holder.description
+             : "";
 }
 
 void NoteHolder(const Session& session) {
-  const std::string holder = DescribeHolder(session.line);
+  const std::string holder = FindHolder(session.line);
   if (holder.empty()) return;
   fprintf(session.err, "varve: note: %s is open in %s\n", session.db().c_str(),
           holder.c_str());

@@ -20,12 +20,9 @@ inline constexpr int kHeldLogAttempts = 9;
 inline constexpr uint64_t kLogWaitUs = 1000;
 
 // Returns the process that has the command's database open, such as "process 17
-// (python3)". Returns an empty string if there is none, or if it cannot be
-// found.
+// (python3)". Its arguments are not named, since they may contain passwords.
+// Returns an empty string if there is none, or if it cannot be found.
 std::string FindHolder(const CommandLine& line);
-// Like FindHolder, with the beginning of the process's command line, as in
-// "process 17 (python3): python3 serve.py --port 80".
-std::string DescribeHolder(const CommandLine& line);
 // Prints a note to stderr if a process has the command's database open.
 void NoteHolder(const Session& session);
 

@@ -6,6 +6,7 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -21,15 +22,36 @@
 namespace varve::compat {
 namespace {
 
-// Written by the signal handler, read by the thread.
-int signal_event = -1;
+// Signals that have not begun or ended a trace yet.
+std::atomic<unsigned> waiting_signals{0};
+// Wakes the thread. -1: it does not run.
+std::atomic<int> signal_event{-1};
 
 void OnSignal(int /*number*/) {
   const int saved = errno;
+  // relaxed, both: the thread counts the signals after it was woken, or when it
+  // begins.
+  waiting_signals.fetch_add(1, std::memory_order_relaxed);
+  const int event = signal_event.load(std::memory_order_relaxed);
   const uint64_t one = 1;
   // A full counter means that the thread has signals to read anyway.
-  (void)!write(signal_event, &one, sizeof(one));
+  if (event >= 0) (void)!write(event, &one, sizeof(one));
   errno = saved;
+}
+
+// Without a handler, the signal would end the program.
+void HandleTraceSignal(int number) {
+  struct sigaction action = {};
+  action.sa_handler = &OnSignal;
+  action.sa_flags = SA_RESTART;
+  sigaction(number, &action, nullptr);
+}
+
+// An operator may send the signal before the program opens a database.
+[[gnu::constructor]] void HandleTraceSignalFromTheBeginning() {
+  if (const int number = Settings::TraceSignal(); number != 0) {
+    HandleTraceSignal(number);
+  }
 }
 
 class Work {
@@ -76,14 +98,15 @@ class Work {
       if (settings.trace_signal == 0) {
         StartTrace();
       } else {
-        signal_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-        struct sigaction action = {};
-        action.sa_handler = &OnSignal;
-        action.sa_flags = SA_RESTART;
-        sigaction(settings.trace_signal, &action, nullptr);
+        event_ = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+        // relaxed: see OnSignal.
+        signal_event.store(event_, std::memory_order_relaxed);
+        // The program may have installed another one.
+        HandleTraceSignal(settings.trace_signal);
+        TakeSignalsLocked();
       }
     }
-    if (HasStatistics() || signal_event >= 0) {
+    if (HasStatistics() || event_ >= 0) {
       // All signals go to the program's threads.
       sigset_t all;
       sigset_t before;
@@ -110,20 +133,24 @@ class Work {
             ? static_cast<int>(Settings::Get().statistics_seconds * 1000)
             : -1;
     while (true) {
-      pollfd event{signal_event, POLLIN, 0};
-      const int ready = poll(&event, signal_event >= 0 ? 1 : 0, wait_ms);
+      pollfd event{event_, POLLIN, 0};
+      const int ready = poll(&event, event_ >= 0 ? 1 : 0, wait_ms);
       uint64_t count = 0;
-      if (ready > 0 &&
-          read(signal_event, &count, sizeof(count)) == sizeof(count) &&
-          count % 2 == 1) {
+      if (ready > 0 && read(event_, &count, sizeof(count)) == sizeof(count)) {
         const std::lock_guard<std::mutex> lock(mutex_);
-        if (is_tracing_) {
-          StopTrace();
-        } else if (!is_finished_) {
-          StartTrace();
-        }
+        TakeSignalsLocked();
       }
       WriteStatistics();
+    }
+  }
+
+  void TakeSignalsLocked() {
+    // relaxed: see OnSignal.
+    if (waiting_signals.exchange(0, std::memory_order_relaxed) % 2 == 0) return;
+    if (is_tracing_) {
+      StopTrace();
+    } else if (!is_finished_) {
+      StartTrace();
     }
   }
 
@@ -173,6 +200,7 @@ class Work {
 
   const pid_t process_ = getpid();
   std::mutex mutex_;
+  int event_ = -1;  // See signal_event. Set before the thread starts.
   // Guarded by mutex_.
   bool is_started_ = false;
   bool is_finished_ = false;

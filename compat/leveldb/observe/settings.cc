@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <charconv>
 #include <csignal>
 #include <cstdlib>
 #include <cstring>
@@ -39,11 +40,20 @@ std::string_view Trim(std::string_view text) {
   return text.substr(begin, text.find_last_not_of(kSpace) - begin + 1);
 }
 
+// Parses a number that is the whole text.
+template <typename T>
+bool ParseWhole(const std::string& text, T* number) {
+  const char* const end = text.data() + text.size();
+  const auto result = std::from_chars(text.data(), end, *number);
+  return result.ec == std::errc() && result.ptr == end;
+}
+
 // Returns the number of a signal such as "USR2", "SIGUSR2" or "12"; 0 if there
-// is none.
+// is none that a program can catch.
 int SignalNumber(std::string_view name) {
   if (name.starts_with("SIG")) name.remove_prefix(3);
   for (int number = 1; number < NSIG; ++number) {
+    if (number == SIGKILL || number == SIGSTOP) continue;
     const char* const known = sigabbrev_np(number);
     if (known != nullptr && name == known) return number;
     if (name == std::to_string(number)) return number;
@@ -58,29 +68,31 @@ const Settings& Settings::Get() {
   return *settings;
 }
 
+int Settings::TraceSignal() {
+  return SignalNumber(Variable("VARVE_LEVELDB_TRACE_SIGNAL"));
+}
+
 Settings::Settings()
     : statistics_path(PathVariable("VARVE_LEVELDB_STATS")),
-      trace_path(PathVariable("VARVE_LEVELDB_TRACE")) {
+      trace_path(PathVariable("VARVE_LEVELDB_TRACE")),
+      trace_signal(TraceSignal()) {
   if (const std::string text = Variable("VARVE_LEVELDB_STATS_SECONDS");
-      !text.empty()) {
-    statistics_seconds = strtoull(text.c_str(), nullptr, 10);
-    if (statistics_seconds == 0 || statistics_seconds > 86400) {
-      problem_ = "VARVE_LEVELDB_STATS_SECONDS is not in [1, 86400]: " + text;
-    }
+      !text.empty() &&
+      !(ParseWhole(text, &statistics_seconds) && statistics_seconds >= 1 &&
+        statistics_seconds <= 86400)) {
+    problem_ = "VARVE_LEVELDB_STATS_SECONDS is not in [1, 86400]: " + text;
   }
   if (const std::string text = Variable("VARVE_LEVELDB_TRACE_SAMPLING");
-      !text.empty()) {
-    trace_sampling = strtod(text.c_str(), nullptr);
-    if (!(trace_sampling > 0 && trace_sampling <= 1)) {
-      problem_ = "VARVE_LEVELDB_TRACE_SAMPLING is not in (0, 1]: " + text;
-    }
+      !text.empty() && !(ParseWhole(text, &trace_sampling) &&
+                         trace_sampling > 0 && trace_sampling <= 1)) {
+    problem_ = "VARVE_LEVELDB_TRACE_SAMPLING is not in (0, 1]: " + text;
   }
   if (const std::string text = Variable("VARVE_LEVELDB_TRACE_SIGNAL");
-      !text.empty()) {
-    trace_signal = SignalNumber(text);
-    if (trace_signal == 0) {
-      problem_ = "VARVE_LEVELDB_TRACE_SIGNAL is not a signal: " + text;
-    }
+      !text.empty() && trace_signal == 0) {
+    problem_ =
+        "VARVE_LEVELDB_TRACE_SIGNAL is not a signal that a program can "
+        "catch: " +
+        text;
   }
   if (const std::string path = Variable("VARVE_LEVELDB_OPTIONS");
       !path.empty() && problem_.empty()) {

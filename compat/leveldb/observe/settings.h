@@ -20,6 +20,10 @@ struct Settings {
   // Reads the variables and the file on first use. Never destroyed.
   static const Settings& Get();
 
+  // Returns the signal that begins and ends traces, or 0. Reads the environment
+  // only, so that it can be called while the library is loaded.
+  static int TraceSignal();
+
   // Sets the options of the file in *options. Returns InvalidArgument if the
   // file cannot be read or has a line that is no option. All databases of the
   // process share the cache that the file's block_cache creates.

@@ -68,17 +68,28 @@ TEST(LevelDbConvertTest, FilesOfLevelDbAreDumpedAlike) {
   EXPECT_THAT(output, HasSubstr("unknown file type"));
 }
 
-#ifdef VARVE_TOOL_PATH
+TEST(LevelDbConvertTest, TheLogHasTheNoteWhateverLoggerAProgramGives) {
+  const TestDirectory directory;
+  const std::string db = directory / "db";
+  std::string output;
+  ASSERT_EQ(RunHelper(false, "write-db " + db + " 10", &output), 0);
+  const std::string old = ReadWhole(db + "/LOG");
+  EXPECT_EQ(RunHelper(true, "read-db-quietly " + db, &output), 0);
+  EXPECT_EQ(output, "10 entries\n");
+  EXPECT_THAT(ReadWhole(db + "/LOG"),
+              HasSubstr("LevelDB can no longer open it"));
+  EXPECT_EQ(ReadWhole(db + "/LOG.old"), old);
+}
+
 TEST(LevelDbConvertTest, ADatabaseGoesBackToLevelDb) {
   const TestDirectory directory;
   const std::string db = directory / "db";
   std::string output;
   ASSERT_EQ(RunHelper(true, "write-db " + db + " 3000", &output), 0);
-  // The user's programs run on Varve, and the conversion on LevelDB.
+  // The user's programs run on Varve, and the conversion on LevelDB. It needs
+  // no other program of Varve's.
   const std::string launcher =
-      std::string("PATH=") +
-      std::filesystem::path(VARVE_TOOL_PATH).parent_path().string() +
-      ":$PATH VARVE_LEVELDB_DIRECTORY=" VARVE_LEVELDB_DIRECTORY
+      "PATH=/usr/bin:/bin VARVE_LEVELDB_DIRECTORY=" VARVE_LEVELDB_DIRECTORY
       " LD_LIBRARY_PATH=/none:" VARVE_LEVELDB_DIRECTORY
       "/: " VARVE_SOURCE_DIRECTORY "/tools/varve-leveldb ";
   const std::string convert = launcher + "--to-leveldb " + db + " ";
@@ -94,16 +105,14 @@ TEST(LevelDbConvertTest, ADatabaseGoesBackToLevelDb) {
             0);
   EXPECT_FALSE(std::filesystem::exists(directory / "new"));
   // LevelDB's library cannot be mistaken for Varve's.
-  EXPECT_NE(RunShell(VARVE_TOOL_PATH " export-to --db=" + db +
-                         " - | LD_LIBRARY_PATH=" VARVE_LEVELDB_DIRECTORY
-                         " python3 " VARVE_SOURCE_DIRECTORY
-                         "/compat/leveldb/leveldb-from-dump " +
-                         (directory / "new"),
+  EXPECT_NE(RunShell("LD_LIBRARY_PATH=" VARVE_LEVELDB_DIRECTORY
+                     " " VARVE_LEVELDB_DIRECTORY "/leveldb-copy " +
+                         db + " " + (directory / "new"),
                      &output),
             0);
+  EXPECT_THAT(output, HasSubstr("the library is Varve's"));
   EXPECT_FALSE(std::filesystem::exists(directory / "new"));
 }
-#endif
 
 }  // namespace
 }  // namespace leveldb_test

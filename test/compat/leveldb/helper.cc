@@ -9,6 +9,8 @@
 #include <leveldb/table.h>
 #include <leveldb/table_builder.h>
 
+#include <csignal>
+#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -115,10 +117,16 @@ int WriteDatabase(const char* path, int count) {
   return 0;
 }
 
-int ReadDatabase(const char* path) {
+class NoLogger : public leveldb::Logger {
+ public:
+  void Logv(const char* /*format*/, va_list /*arguments*/) override {}
+};
+
+int ReadDatabase(const char* path, leveldb::Logger* logger = nullptr) {
   leveldb::DB* db;
-  const leveldb::Status status =
-      leveldb::DB::Open(leveldb::Options(), path, &db);
+  leveldb::Options options;
+  options.info_log = logger;
+  const leveldb::Status status = leveldb::DB::Open(options, path, &db);
   if (!status.ok()) return Fail(status);
   const int result = Check(db->NewIterator(leveldb::ReadOptions()));
   delete db;
@@ -149,6 +157,15 @@ int main(int argc, char** argv) {
   if (command == "read-table") return ReadTable(argv[2]);
   if (command == "write-db") return WriteDatabase(argv[2], atoi(argv[3]));
   if (command == "read-db") return ReadDatabase(argv[2]);
+  if (command == "read-db-quietly") {
+    NoLogger logger;
+    return ReadDatabase(argv[2], &logger);
+  }
+  if (command == "signal-read-db") {
+    // As an operator might, while the program has not opened it yet.
+    raise(SIGUSR2);
+    return ReadDatabase(argv[2]);
+  }
   if (argc > 2 && command == "dump") return Dump(argv[2]);
   return 2;
 }
