@@ -4,7 +4,7 @@
 #include <cstdint>
 #include <string>
 
-#include "varve/memory_limit.h"
+#include "varve/cache.h"
 
 namespace varve {
 

@@ -113,6 +113,7 @@ std::string NameThisProcess() {
   uint64_t name = known.load(std::memory_order_relaxed);
   if ((name & ((1 << kPidBits) - 1)) != pid) {
     name = StateOf(pid).start << kPidBits | pid;
+    // relaxed: as above.
     known.store(name, std::memory_order_relaxed);
   }
   return std::to_string(pid) + " " + std::to_string(name >> kPidBits) + "\n";

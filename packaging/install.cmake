@@ -92,8 +92,10 @@ function(varve_install_libraries libdir prefix)
             LIBRARY DESTINATION "${leveldb_dir}" ${leveldb} NAMELINK_SKIP)
     install(FILES "${PROJECT_BINARY_DIR}/leveldb/libleveldb.so.1"
             DESTINATION "${leveldb_dir}" ${leveldb})
-    install(TARGETS varve_leveldb_copy
-            RUNTIME DESTINATION "${leveldb_dir}" ${leveldb})
+    if(VARVE_BUILD_TOOLS)
+      install(TARGETS varve_leveldb_copy
+              RUNTIME DESTINATION "${leveldb_dir}" ${leveldb})
+    endif()
     install(PROGRAMS "${PROJECT_SOURCE_DIR}/tools/varve-leveldb" TYPE BIN
             ${leveldb})
     install(FILES "${PROJECT_SOURCE_DIR}/packaging/varve-leveldb.1"

@@ -12,7 +12,7 @@
 #include "compat/leveldb/env/program_env.h"
 #include "compat/leveldb/filter_policy.h"
 #include "compat/leveldb/observe/settings.h"
-#include "varve/memory_limit.h"
+#include "varve/cache.h"
 
 namespace varve::compat {
 namespace {

@@ -14,7 +14,7 @@
 #include "util/base/experiment.h"
 #include "util/base/process_wide.h"
 #include "util/bytes/compression.h"
-#include "varve/memory_limit.h"
+#include "varve/cache.h"
 
 namespace varve {
 

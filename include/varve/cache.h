@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstdint>
 #include <memory>
 
 #include "varve/export.h"
@@ -53,5 +54,12 @@ struct CacheOptions {
 // Creates a block cache for Options::block_cache.
 VARVE_EXPORT std::shared_ptr<Cache> NewBlockCache(const CacheOptions& options);
 VARVE_EXPORT std::shared_ptr<Cache> NewBlockCache(size_t capacity_bytes);
+
+// Returns the memory in bytes that this process may use: the least of the
+// machine's memory, the limits of its control groups (cgroup v1 and v2, with
+// all groups around them), and its RLIMIT_AS and RLIMIT_DATA. A cache can be a
+// part of it. It is read at the first call, and later calls return the same
+// value. Never 0. Thread-safety: thread-safe.
+VARVE_EXPORT uint64_t MemoryLimit();
 
 }  // namespace varve
