@@ -300,6 +300,8 @@ void CompactionIterator::FindNext() {
     has_own_value_ = false;
     Entry entry{ExtractUserKey(key_), ExtractSequence(key_), 0,
                 ExtractValueType(key_)};
+    // The older versions that are skipped elsewhere have smaller ones.
+    input_end_ = std::max(input_end_, entry.sequence);
     entry.stripe = StripeOf(entry.sequence);
     if (IsCovered(entry.user_key, entry.sequence, entry.stripe)) {
       ++drops_.range_deleted;

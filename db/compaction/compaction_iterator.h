@@ -119,6 +119,8 @@ class CompactionIterator {
   const Drops& drops() const { return drops_; }
   // Returns the input entries read.
   uint64_t input_count() const { return input_count_; }
+  // Returns the largest sequence number of the input entries read.
+  SequenceNumber input_end() const { return input_end_; }
   // Returns true if the filter had input entries skipped, not read.
   bool skipped_input() const { return skipped_input_; }
 
@@ -228,6 +230,7 @@ class CompactionIterator {
 
   Drops drops_;
   uint64_t input_count_ = 0;
+  SequenceNumber input_end_ = 0;
 };
 
 }  // namespace varve

@@ -1,6 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "db/compaction/flush_job.h"
 
+#include <algorithm>
 #include <memory>
 #include <optional>
 
@@ -49,10 +50,18 @@ Status FlushMemTables(const TableOutputContext& context, const Version& version,
       CompactionIterator::Output::kLevel0, nullptr,
       {context.options->merge_operator.get(), filter.get(),
        StatisticsImpl::Of(context.options->statistics.get())});
+  const auto set_tables_end = [&] {
+    SequenceNumber end = iterator.input_end();
+    for (size_t i = 0; tombstones != nullptr && i < tombstones->size(); ++i) {
+      end = std::max(end, tombstones->at(i).sequence);
+    }
+    edit->SetTablesEnd(end);
+  };
   iterator.SeekToFirst();
   if (!iterator.Valid() && (!iterator.status().ok() || surviving.empty())) {
     *drops = iterator.drops();
     if (drops->obsolete != 0) CountPath(PathCounter::kWasteMended);
+    set_tables_end();
     return iterator.status();
   }
 
@@ -82,6 +91,7 @@ Status FlushMemTables(const TableOutputContext& context, const Version& version,
     return status;
   }
   edit->AddFile(0, output.metadata());
+  set_tables_end();
   return status;
 }
 

@@ -558,6 +558,8 @@ Status DbOpening::ApplyLocked(uint64_t wal_number) {
   for (size_t i = 0; i < families.size(); ++i) {
     if (state->families[i].manifest == nullptr) continue;
     edits[i].SetLogNumber(wal_number);
+    // Not more than all that was found.
+    edits[i].SetTablesEnd(parts_.versions->LastSequence());
     applied.push_back({families[i]->versions(), &edits[i]});
   }
   // Syncs the directory with the new log and tables in it: the first edit
@@ -565,6 +567,21 @@ Status DbOpening::ApplyLocked(uint64_t wal_number) {
   status = parts_.versions->LogAndApply(applied);
   if (status.ok()) parts_.wals->SetDirectorySyncedLocked();
   return status;
+}
+
+// Keeps what the logs hold beside what was replayed.
+Status DbOpening::KeepUnusedLogs() const {
+  const UnusedLogs& unused = state_->unused_logs;
+  for (const auto& [number, name] : unused.files) {
+    Log(LogLevel::kError, parts_.log,
+        "log %llu is kept in lost/: it was replayed only to update number %llu",
+        static_cast<unsigned long long>(number),
+        static_cast<unsigned long long>(unused.after));
+  }
+  return unused.files.empty()
+             ? Status::OK()
+             : varve::KeepUnusedLogs(parts_.place->env(), parts_.place->path(),
+                                     unused);
 }
 
 Status DbOpening::InstallLocked() {
@@ -609,6 +626,8 @@ Status DbOpening::InstallLocked() {
     status = WriteStringToFile(parts_.place->env(), "",
                                TempFileName(parts_.place->path(), 0), false);
   }
+  // The first edit makes the logs obsolete.
+  if (status.ok()) status = KeepUnusedLogs();
   if (!status.ok()) return status;
   status = ApplyLocked(wal_number);
   if (!status.ok()) {
@@ -641,8 +660,11 @@ void DbOpening::RemoveLeftoversLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
   const bool writes = !state_->is_clean;
   LiveFiles live;
   if (writes) {
-    live = LiveFilesLocked(parts_.versions, state_->manifest.next_file_number,
-                           std::move(state_->foreign_files));
+    // An edit that was cut off may have named a table with any number.
+    live = LiveFilesLocked(
+        parts_.versions,
+        state_->manifest.torn_tail ? 0 : state_->manifest.next_file_number,
+        std::move(state_->foreign_files));
     // RemoveLeftovers finds them in the directory.
     parts_.versions->obsolete_manifests()->clear();
   }

@@ -74,6 +74,7 @@ class DbOpening {
  private:
   std::vector<ColumnFamily*> All() const;
   Status ReadFiles();
+  Status KeepUnusedLogs() const;
   void InitializeVersionsLocked();
   void InstallReadOnlyLocked();
   Status ApplyLocked(uint64_t wal_number);

@@ -6,6 +6,7 @@
 
 #include "db/recovery/foreign_files.h"
 #include "db/recovery/leveldb_guard.h"
+#include "db/recovery/unused_logs.h"
 #include "env/file_names.h"
 #include "monitoring/span.h"
 
@@ -33,13 +34,13 @@ bool KeepUnknownTable(const DbDirectory& place,
     }
   }
   if (!whole) return false;
-  const std::string lost = place.path() + "/lost";
+  const std::string lost = LostDirectory(place.path());
   Log(LogLevel::kWarn, log, "%s is not in the MANIFEST: to lost/",
       path.c_str());
   std::unique_ptr<Directory> handle;
   Status status = env->CreateDirIfMissing(lost);
   if (status.ok()) {
-    status = env->RenameFile(path, lost + "/" + name);
+    status = env->RenameFile(path, FreeLostName(env, place.path(), name));
   }
   if (status.ok()) status = env->NewDirectory(lost, &handle);
   if (status.ok()) status = handle->Sync();

@@ -109,6 +109,7 @@ WalSet::Next WalSet::CreateNext(uint64_t number, SequenceNumber sequence,
   WalPredecessor predecessor;
   predecessor.number = newest_->number();
   predecessor.size = newest_->Size();
+  predecessor.log = number;
   WriteBatch note;
   predecessor.EncodeTo(&note);
   WriteBatchInternal::SetSequence(&note, sequence);

@@ -157,8 +157,11 @@ Status Recovery::ReplayLogs(RecoveredState* state, MemTableSink sink) {
   if (!state->exists) return Status::OK();
   sink_ = std::move(sink);
   Status status = ReplayAll(state);
+  if (status.ok()) status = CheckNewestNamedLog(state);
   if (status.ok()) status = CheckLogsEnd(state);
+  if (status.ok()) status = CheckForFamiliesAhead(*state);
   if (status.ok()) status = CheckUnknownTables(state);
+  if (status.ok()) ScanUnusedLogs(state);
   state->is_clean = status.ok() && IsClean(*state);
   return status;
 }
@@ -413,6 +416,8 @@ void Recovery::FindSequencesOf(size_t index, RecoveredState* state) {
 Status Recovery::ReplayAll(RecoveredState* state) {
   const ManifestState& manifest = state->manifest;
   first_log_ = manifest.FirstLogNumber();
+  logs_are_files_ = manifest.logs_are_files;
+  position_ = manifest.logs_begin;
   bool stop = false;
   for (const uint64_t number : state->wal_numbers) {
     if (!manifest.ReplaysLog(number)) {
@@ -430,6 +435,7 @@ Status Recovery::ReplayAll(RecoveredState* state) {
       Log(LogLevel::kWarn, logger_,
           "log %llu is not used: an earlier one is damaged",
           static_cast<unsigned long long>(number));
+      state->unused_logs.files.push_back({number, ""});
       continue;
     }
     Status status = ReplayLog(number, state, &stop);
@@ -455,26 +461,22 @@ Status Recovery::ReplayLog(uint64_t number, RecoveredState* state, bool* stop) {
   Slice record;
   bool first = true;
   bool begins = true;  // No update of it was replayed yet.
+  uint64_t end = 0;    // Of the last record that is good.
   wal::ReadOutcome outcome;
   while ((outcome = reader.ReadRecord(&record)) == wal::ReadOutcome::kRecord) {
     BatchReader batch;
-    if (!batch.Init(record).ok()) {
+    status = CheckPlace(record, number, first, &batch);
+    if (!status.ok()) {
       outcome = wal::ReadOutcome::kDamage;
-      status = Status::Corruption(path, "a record is no write batch");
       break;
     }
-    if (const auto found = first ? FoundPredecessor(record) : std::nullopt) {
-      if (!*found)
-        NoteInconsistency(path + " does not follow the log before it");
-      if (!*found &&
-          options_.wal_recovery_mode == WalRecoveryMode::kAbsoluteConsistency) {
-        return Status::Corruption(
-            WalFileName(db_path_, WalPredecessor::Decode(record)->number),
-            "its end is missing");
-      }
-      after_damage_ = !*found;
+    if (first) {
+      status = CheckForLaterOpen(record, number);
+      if (status.ok()) status = FollowPredecessor(record, path);
+      if (!status.ok()) return status;
     }
     first = false;
+    end = reader.RecordEnd();
     if (after_damage_ && batch.count() == 0) continue;
     // Only replayed updates count. The MANIFEST's last sequence may belong to
     // updates that the damaged log has lost.
@@ -484,10 +486,12 @@ Status Recovery::ReplayLog(uint64_t number, RecoveredState* state, bool* stop) {
           "%s does not go on where the damaged log before it ends: not used",
           path.c_str());
       state->logs_incomplete = true;
+      state->unused_logs.files.push_back({number, ""});
       *stop = true;
       return Status::OK();
     }
     after_damage_ = false;
+    state->unused_logs.files.clear();  // The logs before it are complete.
     if (unlocked_ != nullptr && begins && batch.count() > 0) {
       begins = false;
       unlocked_->logs_join =
@@ -497,8 +501,16 @@ Status Recovery::ReplayLog(uint64_t number, RecoveredState* state, bool* stop) {
     status = ApplyBatch(record, number, state);
     if (!status.ok()) return status.Annotate(path);
   }
-  last_log_ = number;
-  last_log_end_ = reader.RecordEnd();
+  // A write that was cut off left nothing that can be read.
+  const bool is_torn = newest && status.ok() && EndsInDamage(outcome) &&
+                       reader.EndIsTorn(outcome);
+  // After damage, nothing of it was used. If its first record is damaged, it
+  // does not show whether logs before it are missing.
+  if (!after_damage_ && (!first || outcome == wal::ReadOutcome::kEnd ||
+                         is_torn || !logs_are_files_)) {
+    last_log_ = number;
+    last_log_end_ = end;
+  }
   if (unlocked_ != nullptr &&
       (outcome != wal::ReadOutcome::kEnd || reader.IsRecyclable())) {
     unlocked_->logs_join = false;
@@ -509,7 +521,7 @@ Status Recovery::ReplayLog(uint64_t number, RecoveredState* state, bool* stop) {
   if (unlocked_ != nullptr && newest && EndsInDamage(outcome)) {
     if (unlocked_->tail_is_in_flight) return Status::OK();
     unlocked_->torn_log = number;
-    unlocked_->torn_at = last_log_end_;
+    unlocked_->torn_at = end;
   }
   if (outcome == wal::ReadOutcome::kIOError ||
       outcome == wal::ReadOutcome::kNotSupported ||
@@ -518,16 +530,39 @@ Status Recovery::ReplayLog(uint64_t number, RecoveredState* state, bool* stop) {
   }
   Log(LogLevel::kWarn, logger_, "recovered up to the damage: %s",
       status.ToString().c_str());
+  if (!after_damage_) damage_ = status;
   after_damage_ = true;
+  if (!is_torn) state->unused_logs.files.push_back({number, ""});
   return Status::OK();
 }
 
-std::optional<bool> Recovery::FoundPredecessor(const Slice& record) const {
-  const auto predecessor = WalPredecessor::Decode(record);
+Status Recovery::FollowPredecessor(const Slice& record,
+                                   const std::string& path) {
+  const auto note = WalPredecessor::Decode(record);
+  if (!note) return Status::OK();
+  const std::optional<bool> found = FoundPredecessor(*note);
+  if (!found) return Status::OK();
+  after_damage_ = !*found;
+  if (*found) {
+    damage_ = Status::OK();
+    return damage_;
+  }
+  NoteInconsistency(path + " does not follow the log before it");
+  if (damage_.ok()) {
+    damage_ = Status::Corruption(WalFileName(db_path_, note->number),
+                                 "its end is missing");
+  }
+  const bool strict =
+      options_.wal_recovery_mode == WalRecoveryMode::kAbsoluteConsistency;
+  return strict ? damage_ : Status::OK();
+}
+
+std::optional<bool> Recovery::FoundPredecessor(
+    const WalPredecessor& note) const {
   // A log whose updates are all in tables is not replayed, and may not exist.
-  if (!predecessor || predecessor->number < first_log_) return std::nullopt;
-  const uint64_t found = predecessor->number == last_log_ ? last_log_end_ : 0;
-  return predecessor->size <= found;
+  if (note.number < first_log_) return std::nullopt;
+  const uint64_t found = note.number == last_log_ ? last_log_end_ : 0;
+  return note.size <= found;
 }
 
 Status Recovery::ApplyBatch(const Slice& record, uint64_t wal_number,
@@ -561,6 +596,9 @@ Status Recovery::ApplyBatch(const Slice& record, uint64_t wal_number,
   if (batch.count() > 0) {
     last_replayed_ = batch.sequence() + batch.count() - 1;
     state->last_sequence = std::max(state->last_sequence, last_replayed_);
+    position_ = std::max(position_, last_replayed_);
+  } else if (batch.sequence() > 0 && WalPredecessor::Decode(record)) {
+    position_ = std::max(position_, batch.sequence() - 1);
   }
   return status;
 }

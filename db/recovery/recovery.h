@@ -13,7 +13,10 @@
 #include <vector>
 
 #include "db/memtable/memtable.h"
+#include "db/recovery/unused_logs.h"
 #include "db/version/manifest_reader.h"
+#include "db/wal/wal_predecessor.h"
+#include "db/write/write_batch_internal.h"
 #include "env/file_names.h"
 #include "table/block/internal_key.h"
 #include "table/reader/table_cache.h"
@@ -59,6 +62,9 @@ struct RecoveredState {
   std::set<std::string> foreign_files;
   // The logs are known to lack updates that they once held.
   bool logs_incomplete = false;
+  // The logs that hold more after the place where the replay stopped. Not set
+  // without the lock.
+  UnusedLogs unused_logs;
   bool has_options_files = false;  // RocksDB's, in the directory.
   bool is_leveldb = false;         // LevelDB wrote the MANIFEST.
   uint64_t largest_file_number = 0;
@@ -138,6 +144,9 @@ class Recovery {
   // Checks whether the log that the MANIFEST names is missing. A log is created
   // before it is named, except by RocksDB.
   Status CheckNamedLog(RecoveredState* state);
+  // Checks whether the last log that the MANIFEST names is missing, and all
+  // that came after it.
+  Status CheckNewestNamedLog(RecoveredState* state);
   // Returns how many files CheckTables may open at once.
   size_t FilesToOpen() const;
   Status CheckTables(RecoveredState* state);
@@ -155,16 +164,33 @@ class Recovery {
   Status ReplayAll(RecoveredState* state);
   bool IsClean(const RecoveredState& state) const;
   Status ReplayLog(uint64_t number, RecoveredState* state, bool* stop);
-  // Returns whether the previous log has the length that `record`, the first of
-  // its log, states. Returns nullopt if it states none.
-  std::optional<bool> FoundPredecessor(const Slice& record) const;
+  // Sets *batch to the record, which may be the first one of that log. Returns
+  // Corruption if it is no batch, or of another log, as in a file that was
+  // replaced by a copy of another one.
+  Status CheckPlace(const Slice& record, uint64_t number, bool first,
+                    BatchReader* batch) const;
+  // Returns Corruption if the log, by its first record, was created by an Open
+  // that the MANIFEST does not know.
+  Status CheckForLaterOpen(const Slice& record, uint64_t number) const;
+  // Returns whether the previous log has the length that the note, the first
+  // record of its log, states. Returns nullopt if that log is not replayed.
+  std::optional<bool> FoundPredecessor(const WalPredecessor& note) const;
+  // Sets after_damage_ by the first record of a log. Returns Corruption if the
+  // log before it is not complete, with kAbsoluteConsistency.
+  Status FollowPredecessor(const Slice& record, const std::string& path);
+  // Returns Corruption if families have later updates in tables than those up
+  // to which the logs were replayed. Batches would be whole in one family and
+  // missing in another one.
+  Status CheckForFamiliesAhead(const RecoveredState& state) const;
+  // Finds the last update in the logs that were not replayed to their ends.
+  void ScanUnusedLogs(RecoveredState* state) const;
   // Checks whether the logs hold all updates that they held when the database
   // was closed.
   Status CheckLogsEnd(RecoveredState* state);
   // Checks for a complete table with updates that were not replayed, whose
   // number the MANIFEST neither names nor has allocated. The updates of an
   // interrupted flush are in a log. An older backup's MANIFEST and logs do not
-  // have the updates of such a table.
+  // have the updates of such a table, and are refused.
   Status CheckUnknownTables(RecoveredState* state);
   // Reports missing updates. Returns the status with kAbsoluteConsistency;
   // otherwise logs it and returns OK.
@@ -200,9 +226,14 @@ class Recovery {
   uint64_t records_ = 0;  // Number of replayed records.
   // A log ended in damage. The next one counts only if it continues directly.
   bool after_damage_ = false;
+  Status damage_;                     // The first one, if after_damage_.
   SequenceNumber last_replayed_ = 0;  // 0: nothing yet.
-  uint64_t first_log_ = 0;  // The first with updates that no table has.
-  // The last replayed log, and the end of its last record.
+  uint64_t first_log_ = 0;       // The first with updates that no table has.
+  bool logs_are_files_ = false;  // As in the MANIFEST.
+  // All updates up to this number were replayed or are in tables.
+  SequenceNumber position_ = 0;
+  // The last log that was replayed up to its end or to damage, and the end of
+  // its last record.
   uint64_t last_log_ = 0;
   uint64_t last_log_end_ = 0;
 };

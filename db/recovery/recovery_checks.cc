@@ -6,6 +6,9 @@
 #include <algorithm>
 
 #include "db/recovery/recovery.h"
+#include "db/wal/wal_predecessor.h"
+#include "db/wal/wal_reader.h"
+#include "db/write/write_batch_internal.h"
 #include "env/file_names.h"
 
 namespace varve {
@@ -77,10 +80,30 @@ Status Recovery::CheckNamedLog(RecoveredState* state) {
       Status::Corruption(path, "is missing, and the MANIFEST names it"), state);
 }
 
+Status Recovery::CheckNewestNamedLog(RecoveredState* state) {
+  const auto& families = state->manifest.families;
+  uint64_t newest = 0;
+  for (const auto& family : families) {
+    newest = std::max(newest, family->log_number);
+  }
+  const std::string path = WalFileName(db_path_, newest);
+  const auto& wals = state->wal_numbers;
+  // A later log shows by its predecessor what is missing. The first log was
+  // checked.
+  if (!logs_are_files_ || newest <= first_log_ ||
+      (!wals.empty() && wals.back() >= newest) ||
+      options_.env->FileExists(path).ok()) {
+    return Status::OK();
+  }
+  return MissUpdates(
+      Status::Corruption(path, "is missing, and the MANIFEST names it"), state);
+}
+
 Status Recovery::MissUpdates(const Status& status, RecoveredState* state) {
   if (options_.wal_recovery_mode == WalRecoveryMode::kAbsoluteConsistency) {
     return status;
   }
+  if (damage_.ok()) damage_ = status;
   state->logs_incomplete = true;
   NoteInconsistency(status.ToString());
   Log(LogLevel::kError, logger_, "updates may be lost: %s",
@@ -104,6 +127,96 @@ Status Recovery::CheckLogsEnd(RecoveredState* state) {
       state);
 }
 
+Status Recovery::CheckPlace(const Slice& record, uint64_t number, bool first,
+                            BatchReader* batch) const {
+  const std::string path = WalFileName(db_path_, number);
+  if (!batch->Init(record).ok()) {
+    return Status::Corruption(path, "a record is no write batch");
+  }
+  const auto note = first ? WalPredecessor::Decode(record) : std::nullopt;
+  if (note && note->log != 0 && note->log != number) {
+    return Status::Corruption(
+        path, "it is a copy of log " + std::to_string(note->log));
+  }
+  // The numbers of Varve's logs only grow.
+  if (!logs_are_files_ || batch->count() == 0 ||
+      batch->sequence() > position_) {
+    return Status::OK();
+  }
+  return Status::Corruption(
+      path, "it is a copy of an older log: its update number " +
+                std::to_string(batch->sequence()) + " follows number " +
+                std::to_string(position_));
+}
+
+// Only the first log of an Open has no predecessor. The MANIFEST names that log
+// before it has a record, and never an older one from then on.
+Status Recovery::CheckForLaterOpen(const Slice& record, uint64_t number) const {
+  if (!logs_are_files_ || number <= first_log_ ||
+      WalPredecessor::Decode(record)) {
+    return Status::OK();
+  }
+  return Status::Corruption(
+      CurrentFileName(db_path_) + " names a MANIFEST that is older than " +
+      WalFileName(db_path_, number) +
+      ", or that log is a copy of another one; RepairDB may help");
+}
+
+Status Recovery::CheckForFamiliesAhead(const RecoveredState& state) const {
+  if (!after_damage_ && !state.logs_incomplete) return Status::OK();
+  const uint64_t last_log = std::max(last_log_, first_log_);
+  std::string ahead;
+  for (const RecoveredFamily& family : state.families) {
+    const FamilyManifest* const manifest = family.manifest;
+    // It has nothing of later logs in tables.
+    if (manifest == nullptr || manifest->log_number <= last_log) continue;
+    // RocksDB does not say how far the tables go.
+    if (manifest->tables_end ? *manifest->tables_end <= position_
+                             : manifest->HasNoTables()) {
+      continue;
+    }
+    ahead += (ahead.empty() ? "" : ", ") + manifest->name;
+    if (!manifest->tables_end) continue;
+    ahead += " (to number " + std::to_string(*manifest->tables_end) + ")";
+  }
+  if (ahead.empty()) return Status::OK();
+  return Status::Corruption(
+      "the logs of " + db_path_ + " can be replayed to update number " +
+      std::to_string(position_) + ", in log " + std::to_string(last_log) +
+      ", but there are later updates in tables of column families " + ahead +
+      "; RepairDB keeps all that can be read; " + damage_.ToString());
+}
+
+void Recovery::ScanUnusedLogs(RecoveredState* state) const {
+  UnusedLogs* const unused = &state->unused_logs;
+  if (unlocked_ != nullptr) unused->files.clear();
+  if (unused->files.empty()) return;
+  state->logs_incomplete = true;
+  unused->after = position_;
+  for (const auto& [number, name] : unused->files) {
+    std::unique_ptr<SequentialFile> file;
+    const std::string path = WalFileName(db_path_, number);
+    // A log that cannot be read now may be read later.
+    if (!options_.env->NewSequentialFile(path, FileOptions(), &file).ok()) {
+      continue;
+    }
+    wal::Reader reader(std::move(file), path, number);
+    Slice record;
+    do {
+      while (reader.ReadRecord(&record) == wal::ReadOutcome::kRecord) {
+        BatchReader batch;
+        if (!batch.Init(record).ok() || batch.count() == 0) continue;
+        unused->end =
+            std::max(unused->end, batch.sequence() + batch.count() - 1);
+      }
+    } while (reader.SkipDamage());
+  }
+  // New updates get later numbers, so that a repair can tell them apart.
+  unused->end = std::max(
+      {unused->end, state->last_sequence, state->manifest.last_sequence});
+  state->last_sequence = unused->end;
+}
+
 Status Recovery::CheckUnknownTables(RecoveredState* state) {
   for (const uint64_t number : table_numbers_) {
     if (number < state->manifest.next_file_number) continue;
@@ -123,12 +236,18 @@ Status Recovery::CheckUnknownTables(RecoveredState* state) {
       }
     }
     if (!is_whole || largest <= state->last_sequence) continue;
-    return MissUpdates(
-        Status::Corruption(
-            ManifestFileName(db_path_, state->manifest.manifest_number),
-            "is older than " + path + ", whose updates up to number " +
-                std::to_string(largest) + " are in no log either"),
-        state);
+    const Status status = Status::Corruption(
+        ManifestFileName(db_path_, state->manifest.manifest_number),
+        "is older than " + path + ", whose updates up to number " +
+            std::to_string(largest) +
+            " are in no log either; RepairDB may help");
+    // After a power cut, the table of an interrupted flush may be all that is
+    // left of updates that were not synced. But after the database was closed
+    // with updates in its logs, only an Open with a MANIFEST of its own can
+    // have written later ones.
+    const auto& logs_end = state->manifest.logs_end;
+    return logs_end && largest > *logs_end ? status
+                                           : MissUpdates(status, state);
   }
   return Status::OK();
 }

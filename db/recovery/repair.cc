@@ -11,10 +11,13 @@
 #include "db/recovery/foreign_files.h"
 #include "db/recovery/leveldb_guard.h"
 #include "db/recovery/repair_families.h"
+#include "db/recovery/unused_logs.h"
 #include "db/version/best_effort_manifest.h"
 #include "db/version/version_set.h"
 #include "db/wal/unsupported_wal.h"
+#include "db/wal/wal_predecessor.h"
 #include "db/wal/wal_reader.h"
+#include "db/write/write_batch_internal.h"
 #include "env/file_names.h"
 #include "env/held_directory.h"
 #include "table/cache/block_cache.h"
@@ -40,8 +43,9 @@ class Repairer {
   Repairer(const RepairOptions& options, std::string path)
       : options_(options),
         path_(std::move(path)),
-        lost_path_(path_ + "/lost"),
+        lost_path_(LostDirectory(path_)),
         env_(options.db.env),
+        logger_(options.db.info_log.get()),
         block_cache_(NewBlockCache(kCacheBytes)),
         pool_(env_, FileOptions(), kMaxOpenFiles, nullptr) {
     context_.path = path_;
@@ -72,6 +76,7 @@ class Repairer {
     if (!status.ok() && families_ != nullptr) families_->RemoveOutputs();
     if (status.ok()) status = RemoveObsoleteTables();
     if (status.ok()) status = WriteManifest();
+    if (status.ok()) ForgetUnusedLogs(env_, path_);
     if (status.ok()) status = RemoveOldNames();
     const Status unlock_status =
         lock_ == nullptr ? Status::OK() : env_->UnlockFile(std::move(lock_));
@@ -242,36 +247,129 @@ class Repairer {
   }
 
   Status SalvageLogs() {
+    const uint64_t first = manifest_.first_log_number;
+    // The tables of families that need that log have these updates.
+    for (const auto& [id, family] : manifest_.families) {
+      if (family.log_number <= first) NotePosition(family.tables_end);
+    }
+    tables_end_ = position_;
     for (const OldFile& old : old_files_) {
       if (old.type != FileType::kWal || manifest_.IsObsoleteLog(old.number)) {
         continue;
       }
-      Status status = SalvageLog(old);
+      Status status = SalvageLog(old.number, path_ + "/" + old.name);
       if (!status.ok()) return status;
+    }
+    if (last_log_ == 0) ReportFamiliesAhead(first);
+    return SalvageUnusedLogs();
+  }
+
+  // Adds the logs that an Open has put into lost/. After further updates, what
+  // they hold may be older than what has lost its sequence number since.
+  Status SalvageUnusedLogs() {
+    const UnusedLogs unused = ReadUnusedLogs(env_, path_);
+    const bool is_used = manifest_.last_sequence <= unused.end &&
+                         manifest_.last_sequence != 0 &&
+                         logs_end_ <= unused.end;
+    for (const auto& [number, name] : unused.files) {
+      const std::string path = lost_path_ + "/" + name;
+      if (!is_used) {
+        Log(LogLevel::kWarn, logger_,
+            "%s is left out: the database was written to since it was put "
+            "there",
+            path.c_str());
+        continue;
+      }
+      Log(LogLevel::kWarn, logger_, "the updates in %s are added",
+          path.c_str());
+      unused_after_ = unused.after;
+      Status status = SalvageLog(number, path);
+      if (!status.ok() && !status.IsNotFound()) return status;
     }
     return Status::OK();
   }
 
-  Status SalvageLog(const OldFile& old) {
-    const std::string path = path_ + "/" + old.name;
+  Status SalvageLog(uint64_t number, const std::string& path) {
     std::unique_ptr<SequentialFile> file;
     Status status = env_->NewSequentialFile(path, FileOptions(), &file);
     if (!status.ok()) return status;
-    wal::Reader reader(std::move(file), path, old.number);
+    wal::Reader reader(std::move(file), path, number);
     Slice record;
-    families_->BeginLog(old.number);
+    // An unused log is obsolete by its number.
+    families_->BeginLog(unused_after_ ? UINT64_MAX : number);
+    bool first = true;
     wal::ReadOutcome outcome;
     do {
       while ((outcome = reader.ReadRecord(&record)) ==
              wal::ReadOutcome::kRecord) {
+        if (std::exchange(first, false) && !unused_after_) {
+          NoteBeginning(record, number);
+        }
+        if (!NoteRecord(record)) continue;
         // Updates before damage inside a batch are kept.
         status = families_->AddRecord(record);
         if (status.IsCorruption()) status = Status::OK();
         if (!status.ok()) return status.Annotate(path);
       }
+      if (outcome != wal::ReadOutcome::kEnd) ReportFamiliesAhead(number);
     } while (reader.SkipDamage());
     if (outcome == wal::ReadOutcome::kNotSupported) return reader.status();
+    if (!unused_after_) {
+      last_log_ = number;
+      last_log_end_ = reader.RecordEnd();
+    }
     return families_->EndLog();
+  }
+
+  // Looks at the first record of a log: at the number that the log once had, if
+  // it is a copy, and at the log before it.
+  void NoteBeginning(const Slice& record, uint64_t number) {
+    const auto note = WalPredecessor::Decode(record);
+    BatchReader batch;
+    if (!note && batch.Init(record).ok() && batch.count() > 0 &&
+        batch.sequence() <= tables_end_) {
+      families_->BeginLog(0);  // An obsolete one.
+      ReportFamiliesAhead(last_log_);
+    }
+    if (!note) return;
+    if (note->log != 0 && note->log != number) {
+      families_->BeginLog(note->log);
+      ReportFamiliesAhead(last_log_);
+    } else if (note->number >= manifest_.first_log_number &&
+               (note->number != last_log_ || note->size > last_log_end_)) {
+      ReportFamiliesAhead(last_log_);
+    }
+  }
+
+  // Returns false if the record's updates are in the database already.
+  bool NoteRecord(const Slice& record) {
+    BatchReader batch;
+    if (!batch.Init(record).ok() || batch.count() == 0) return true;
+    if (unused_after_) return batch.sequence() > *unused_after_;
+    logs_end_ = std::max(logs_end_, batch.sequence() + batch.count() - 1);
+    if (!is_gap_known_) NotePosition(logs_end_);
+    return true;
+  }
+
+  void NotePosition(SequenceNumber end) {
+    position_ = std::max(position_, end);
+  }
+
+  // At the first place where updates are missing in the logs, names the
+  // families that have later ones in tables.
+  void ReportFamiliesAhead(uint64_t log) {
+    log = std::max(log, manifest_.first_log_number);
+    if (std::exchange(is_gap_known_, true)) return;
+    for (const auto& [id, family] : manifest_.families) {
+      if (family.log_number <= log || family.tables_end <= position_) continue;
+      Log(LogLevel::kWarn, logger_,
+          "column family %s is ahead: its tables have updates to number %llu, "
+          "and in log %llu updates after number %llu are missing",
+          family.name.c_str(),
+          static_cast<unsigned long long>(family.tables_end),
+          static_cast<unsigned long long>(log),
+          static_cast<unsigned long long>(position_));
+    }
   }
 
   // Finds the tables that can be read to the end, and copies the readable
@@ -397,10 +495,7 @@ class Repairer {
     if (status.ok()) status = env_->NewDirectory(lost_path_, &lost);
     for (OldFile& old : old_files_) {
       if (!status.ok()) return status;
-      old.lost_name = lost_path_ + "/" + old.name;
-      for (int i = 1; env_->FileExists(old.lost_name).ok(); ++i) {
-        old.lost_name = lost_path_ + "/" + old.name + "." + std::to_string(i);
-      }
+      old.lost_name = FreeLostName(env_, path_, old.name);
       const std::string path = path_ + "/" + old.name;
       status = env_->LinkFile(path, old.lost_name);
       old.has_lost_name = status.ok();
@@ -448,12 +543,23 @@ class Repairer {
   const std::string path_;
   const std::string lost_path_;
   Env* const env_;
+  Logger* const logger_;
   std::shared_ptr<Cache> block_cache_;
   FilePool pool_;
   RepairContext context_;
   std::unique_ptr<FileLock> lock_;
   std::unique_ptr<Directory> directory_;
   std::vector<OldFile> old_files_;
+  // The updates that the logs have up to where the first ones are missing, and
+  // that the tables of all families have.
+  SequenceNumber position_ = 0;
+  bool is_gap_known_ = false;      // Updates are missing.
+  SequenceNumber tables_end_ = 0;  // Of the families that need the first log.
+  SequenceNumber logs_end_ = 0;    // The last update in the logs.
+  uint64_t last_log_ = 0;          // The last log that was read, and
+  uint64_t last_log_end_ = 0;      // the end of its last record.
+  // Set while logs of lost/ are read: their updates up to it are in tables.
+  std::optional<SequenceNumber> unused_after_;
   uint64_t options_number_ = 0;  // The number of RocksDB's newest options file.
   BestEffortManifest manifest_;
   std::vector<std::string> temporary_files_;

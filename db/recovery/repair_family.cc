@@ -199,7 +199,9 @@ Status RepairFamily::Merge(SequenceNumber* last_sequence) {
   RangeTombstoneCollector collector(&comparator_);
   if (deletions_) collector.AddMemTable(*deletions_);
   const auto tombstones = collector.Build();
-  if (tombstones != nullptr) track(tombstones->at(0).sequence);
+  for (size_t i = 0; tombstones != nullptr && i < tombstones->size(); ++i) {
+    track(tombstones->at(i).sequence);
+  }
   const KeyFolding folding = KeyFoldingOf(options_);
   const SurvivingRangeTombstones surviving(tombstones.get(), {}, nullptr);
   const auto input = inputs_->NewIterator();

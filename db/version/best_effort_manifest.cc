@@ -43,6 +43,8 @@ void ApplyToFamily(const VersionEdit& edit, BestEffortManifest* manifest) {
   if (edit.comparator()) family.comparator = *edit.comparator();
   family.log_number =
       std::max(family.log_number, edit.log_number().value_or(0));
+  family.tables_end =
+      std::max(family.tables_end, edit.tables_end().value_or(0));
   for (const auto& [level, number] : edit.deleted_files()) {
     manifest->tables.erase(number);
     manifest->removed.insert(number);
@@ -61,6 +63,8 @@ void Apply(const VersionEdit& edit, BestEffortManifest* manifest) {
                edit.min_log_number_to_keep().value_or(0));
   manifest->next_file_number =
       std::max(manifest->next_file_number, edit.next_file_number().value_or(0));
+  manifest->last_sequence =
+      std::max(manifest->last_sequence, edit.last_sequence().value_or(0));
   const uint32_t max_id = edit.max_column_family().value_or(0);
   if (max_id <= kMaxColumnFamilyId) {
     manifest->max_column_family = std::max(manifest->max_column_family, max_id);
@@ -122,13 +126,14 @@ bool ReadOne(Env* env, const std::string& path, uint64_t number,
     completeness.NoteLoss();
   } while (reader.SkipDamage());
   if (!any) return false;
-  uint64_t first_log = UINT64_MAX;
+  manifest->has_all_families = completeness.Get();
+  // A family whose edit is lost may need older logs than the others.
+  uint64_t first_log = manifest->has_all_families ? UINT64_MAX : 0;
   for (const auto& [id, family] : manifest->families) {
     first_log = std::min(first_log, family.log_number);
   }
   manifest->first_log_number =
       std::max(first_log, manifest->min_log_number_to_keep);
-  manifest->has_all_families = completeness.Get();
   return true;
 }
 

@@ -22,6 +22,7 @@ struct BestEffortManifest {
     std::string name;         // Empty if unknown.
     std::string comparator;   // Empty if unknown.
     uint64_t log_number = 0;  // Its updates in logs before it are in tables.
+    SequenceNumber tables_end = 0;  // The last one in tables; 0: unknown.
   };
   struct Table {
     uint32_t family = 0;  // The column family's id.
@@ -34,14 +35,15 @@ struct BestEffortManifest {
   // their live entries.
   std::set<uint64_t> removed;
   // By id. The default family is always among them.
-  std::map<uint32_t, Family> families = {{0, {"default", "", 0}}};
+  std::map<uint32_t, Family> families = {{0, {"default", "", 0, 0}}};
   std::set<uint32_t> dropped_families;
-  uint32_t max_column_family = 0;  // The largest id in an edit.
-  uint64_t first_log_number = 0;   // Updates of logs before it are in tables.
-  uint64_t prev_log_number = 0;    // Except the updates of this log.
-  uint64_t manifest_number = 0;    // The MANIFEST that was read.
-  uint64_t current_number = 0;     // The MANIFEST that CURRENT names.
-  uint64_t next_file_number = 0;   // The largest one in an edit.
+  uint32_t max_column_family = 0;    // The largest id in an edit.
+  uint64_t first_log_number = 0;     // Updates of logs before it are in tables.
+  uint64_t prev_log_number = 0;      // Except the updates of this log.
+  uint64_t manifest_number = 0;      // The MANIFEST that was read.
+  uint64_t current_number = 0;       // The MANIFEST that CURRENT names.
+  uint64_t next_file_number = 0;     // The largest one in an edit.
+  SequenceNumber last_sequence = 0;  // Likewise.
   // The first log that RocksDB keeps for transactions; 0 if it is not given.
   uint64_t min_log_number_to_keep = 0;
   std::string key_folding;

@@ -40,6 +40,8 @@ class FamilyVersions {
   void SkipLogsLocked(uint64_t number) {
     if (number > log_number_) log_number_ = number;
   }
+  // The last of its updates in tables has this sequence number.
+  SequenceNumber tables_end() const { return tables_end_; }
   bool is_dropped() const { return is_dropped_; }
 
  private:
@@ -52,6 +54,7 @@ class FamilyVersions {
   uint32_t id_ = 0;
   Version* current_ = nullptr;
   uint64_t log_number_ = 0;
+  SequenceNumber tables_end_ = 0;
   bool is_dropped_ = false;
 };
 

@@ -66,6 +66,11 @@ class ManifestReplay {
       return Status::Corruption(
           "no log number, next file number or last sequence entry");
     }
+    // Varve's begins with the state before its first edit, and only then does
+    // CURRENT name it. The families may come after the first record.
+    if (state_->logs_are_files && numbered_edits_ < 2) {
+      return Status::Corruption("it has lost its end: no edit is there");
+    }
     state_->next_file_number = *next_file_number_;
     state_->last_sequence = *last_sequence_;
     for (auto& [id, family] : families_) {
@@ -79,6 +84,11 @@ class ManifestReplay {
       if (!status.ok()) return AnnotateWith(*family.state, std::move(status));
       state_->max_column_family = std::max(state_->max_column_family, id);
       state_->families.push_back(std::move(family.state));
+    }
+    const uint64_t first_log = state_->FirstLogNumber();
+    for (const auto& [log_number, end] : ends_) {
+      if (log_number > first_log) continue;
+      state_->logs_begin = std::max(state_->logs_begin, end);
     }
     return CheckNumbers();
   }
@@ -136,6 +146,7 @@ class ManifestReplay {
   Status Apply(Decoded decoded) {
     const VersionEdit& edit = decoded.edit;
     state_->logs_end = edit.logs_end();
+    if (edit.next_file_number()) ++numbered_edits_;
     if (edit.max_column_family().value_or(0) > state_->max_column_family) {
       state_->max_column_family = *edit.max_column_family();
     }
@@ -182,6 +193,13 @@ class ManifestReplay {
       family.mismatch = CheckComparator(*family.state);
     }
     if (edit.log_number()) family.log_number = edit.log_number();
+    if (edit.log_number() && edit.tables_end()) {
+      ends_.emplace_back(*edit.log_number(), *edit.tables_end());
+    }
+    if (edit.tables_end()) {
+      family.state->tables_end =
+          std::max(family.state->tables_end.value_or(0), *edit.tables_end());
+    }
     if (family.unsupported.ok()) family.unsupported = std::move(unsupported);
     // The tables of such a family are not known.
     if (family.builder == nullptr || !family.unsupported.ok()) {
@@ -215,6 +233,9 @@ class ManifestReplay {
   std::optional<uint64_t> next_file_number_;
   std::optional<SequenceNumber> last_sequence_;
   std::vector<Decoded> group_;
+  // Logs, and numbers of updates that are in tables and in no such log.
+  std::vector<std::pair<uint64_t, SequenceNumber>> ends_;
+  int numbered_edits_ = 0;  // Those with a next file number.
 };
 
 // Takes the sizes of LevelDB's tables from the files: org.iq80.leveldb records

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <iterator>
 #include <memory>
 #include <optional>
 #include <string>
@@ -30,11 +31,18 @@ struct FamilyManifest {
   std::string comparator_name;  // Empty if no edit has it.
   // Its logs before this one are in tables.
   uint64_t log_number = 0;
+  // See VersionEdit. Not set if no edit has it.
+  std::optional<SequenceNumber> tables_end;
   // Null if the caller does not open the family. `levels` is empty then.
   const InternalKeyComparator* comparator = nullptr;
   // Level 0 is sorted newest first, the other levels by key. Owned until a
   // version takes them over.
   std::vector<FileMetaData*> levels[kNumLevels];
+
+  bool HasNoTables() const {
+    return std::all_of(std::begin(levels), std::end(levels),
+                       [](const auto& files) { return files.empty(); });
+  }
 };
 
 // The state of a database, as read from CURRENT and the MANIFEST.
@@ -55,6 +63,8 @@ struct ManifestState {
   // See VersionEdit.
   std::string key_folding;
   bool logs_are_files = false;  // See VersionEdit.
+  // The updates up to this number are older than the first log to replay.
+  SequenceNumber logs_begin = 0;
   // The value in the last edit. See VersionEdit.
   std::optional<SequenceNumber> logs_end;
   // The last edit was truncated. The state is the one before that edit.

@@ -43,6 +43,7 @@ enum Tag : uint32_t {
   kKeyFolding = kIgnorableBit | 0x560000,
   kLogsAreFiles = kIgnorableBit | 0x560001,
   kLogsEnd = kIgnorableBit | 0x560002,
+  kTablesEnd = kIgnorableBit | 0x560003,
 };
 
 // Tags of the custom fields of kNewFile4.
@@ -254,10 +255,12 @@ void VersionEdit::EncodeTo(std::string* out) const {
     PutVarint32(out, kLogsAreFiles);
     PutLengthPrefixedSlice(out, Slice());
   }
-  if (logs_end_) {
+  for (const auto& [tag, end] :
+       {std::pair(kLogsEnd, logs_end_), std::pair(kTablesEnd, tables_end_)}) {
+    if (!end) continue;
     std::string sequence;
-    PutVarint64(&sequence, *logs_end_);
-    PutVarint32(out, kLogsEnd);
+    PutVarint64(&sequence, *end);
+    PutVarint32(out, tag);
     PutLengthPrefixedSlice(out, sequence);
   }
   if (log_number_) PutTagged(out, kLogNumber, *log_number_);
@@ -408,11 +411,13 @@ Status VersionEdit::DecodeField(uint32_t tag, Slice* input) {
       logs_are_files_ = true;
       return Status::OK();
     case kLogsEnd:
+    case kTablesEnd:
       if (!GetLengthPrefixedSlice(input, &bytes) ||
           !GetVarint64(&bytes, &number)) {
-        return Malformed("end of the logs");
+        return Malformed(tag == kLogsEnd ? "end of the logs"
+                                         : "end of the tables");
       }
-      logs_end_ = number;
+      (tag == kLogsEnd ? logs_end_ : tables_end_) = number;
       return Status::OK();
     case kOldWalAddition:
       if (!SkipOldWalAddition(input)) return Malformed("log addition");

@@ -212,6 +212,12 @@ class VersionEdit {
   std::optional<SequenceNumber> logs_end() const { return logs_end_; }
   void SetLogsEnd(SequenceNumber sequence) { logs_end_ = sequence; }
 
+  // Set if the family's updates went to tables: the sequence number of the last
+  // one. No log before the log number has a later one. Unlike the numbers of
+  // the tables, it does not fall when a compaction drops entries.
+  std::optional<SequenceNumber> tables_end() const { return tables_end_; }
+  void SetTablesEnd(SequenceNumber sequence) { tables_end_ = sequence; }
+
   // The column family to which the edit applies, and whether the edit adds or
   // drops it.
   uint32_t column_family() const { return column_family_; }
@@ -255,6 +261,7 @@ class VersionEdit {
   std::optional<uint64_t> next_file_number_;
   std::optional<SequenceNumber> last_sequence_;
   std::optional<SequenceNumber> logs_end_;
+  std::optional<SequenceNumber> tables_end_;
   std::optional<uint32_t> max_column_family_;
   std::optional<uint32_t> atomic_group_remaining_;
   std::optional<std::string> column_family_name_;

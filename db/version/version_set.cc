@@ -63,6 +63,8 @@ void VersionSet::AddFamilyLocked(FamilyVersions* family,
   mutex_->AssertHeld();
   family->id_ = state->id;
   family->log_number_ = state->log_number;
+  // RocksDB does not write it.
+  family->tables_end_ = state->tables_end.value_or(LastSequence());
   const auto place = std::lower_bound(
       families_.begin(), families_.end(), family->id_,
       [](const FamilyVersions* f, uint32_t id) { return f->id_ < id; });
@@ -366,6 +368,8 @@ void VersionSet::FinishEdit(std::span<const FamilyEdit> edits,
       FamilyVersions* const family = edits[i].family;
       const VersionEdit& edit = *edits[i].edit;
       if (edit.log_number()) family->SkipLogsLocked(*edit.log_number());
+      family->tables_end_ =
+          std::max(family->tables_end_, edit.tables_end().value_or(0));
       min_log_number_to_keep_ = std::max(
           min_log_number_to_keep_, edit.min_log_number_to_keep().value_or(0));
       InstallLocked(family, versions[i]);
@@ -549,6 +553,7 @@ std::vector<std::string> VersionSet::EncodeCurrent(
     }
     edit.SetComparatorName(family->comparator_->user_comparator()->Name());
     edit.SetLogNumber(family->log_number_);
+    edit.SetTablesEnd(family->tables_end_);
     for (int level = 0; level < kNumLevels; ++level) {
       for (const FileMetaData* f : family->current_->files(level)) {
         edit.AddFile(level, *f);

@@ -15,6 +15,7 @@ void WalPredecessor::EncodeTo(WriteBatch* batch) const {
   std::string note = kPrefix;
   PutFixed64(&note, number);
   PutFixed64(&note, size);
+  PutFixed64(&note, log);
   batch->Clear();
   batch->PutLogData(note);
 }
@@ -35,6 +36,7 @@ std::optional<WalPredecessor> WalPredecessor::Decode(const Slice& record) {
       !GetFixed64(&fields, &result.size)) {
     return std::nullopt;
   }
+  if (!GetFixed64(&fields, &result.log)) result.log = 0;
   return result;
 }
 

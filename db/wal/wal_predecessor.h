@@ -7,7 +7,8 @@
 // between two records, the log looks complete, and a replay of the next log
 // would leave a hole. So a log that follows another one begins with a batch
 // without updates. Its log data has the size of the previous log at the time of
-// the switch. RocksDB skips it.
+// the switch, and the log's own number, which tells a log from a copy of
+// another one. RocksDB skips it.
 
 #include <cstdint>
 #include <optional>
@@ -18,10 +19,11 @@
 
 namespace varve {
 
-// The number and size of the previous log.
+// The number and size of the previous log, and the number of this one.
 struct WalPredecessor {
   uint64_t number = 0;
   uint64_t size = 0;
+  uint64_t log = 0;  // 0: unknown. The first versions did not write it.
 
   // Sets *batch to the record's batch.
   void EncodeTo(WriteBatch* batch) const;

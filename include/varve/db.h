@@ -482,8 +482,8 @@ VARVE_EXPORT Status DestroyDB(const std::string& path, const Options& options);
 // Rebuilds a database whose CURRENT, MANIFEST, logs or tables are missing or
 // damaged. Keeps every entry that can be read: all intact blocks of a table,
 // and all intact records of a log, including those after damage. Data that the
-// device cannot read counts as damaged. The original files are moved to the
-// subdirectory lost/. Files that do not belong to a database are kept.
+// device cannot read counts as damaged. The original files are moved to lost/,
+// from which logs that an Open did not replay are read. Foreign files are kept.
 //
 // Deleted or overwritten entries can reappear with an older value if the newer
 // data cannot be read, or if there is no MANIFEST. The comparator and key_case

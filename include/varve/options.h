@@ -35,9 +35,9 @@ class WriteBufferManager;
 enum class WalRecoveryMode : uint8_t {
   // Any damage makes Open return Corruption.
   kAbsoluteConsistency,
-  // Replay the logs up to the first damaged record and ignore everything after
-  // it. The database is then in a state that it had at one point in time. The
-  // default.
+  // Replay the logs up to the first damaged record, and keep the rest in lost/.
+  // The database is then in a state that it once had. If a column family has
+  // later updates in tables, Open returns Corruption. The default.
   kPointInTime,
 };
 

@@ -196,7 +196,7 @@ def batch(page, record):
 
 
 def predecessor(page, record):
-    """{number, size, sequence} of a predecessor record; None for others."""
+    """{number, size, log, sequence} of a predecessor record; None for others."""
     sequence, updates = batch(page, record)
     if [name for name, _, _ in updates] != ["log data"]:
         return None
@@ -208,7 +208,7 @@ def predecessor(page, record):
         return None
     require(not blob, "more after a predecessor")
     return {"number": found["number"], "size": found["size"],
-            "sequence": sequence}
+            "log": found["log"], "sequence": sequence}
 
 
 # ---- MANIFEST -------------------------------------------------------------------
@@ -239,7 +239,7 @@ def edit(page, record):
         values = body.record(listed)
         if "custom fields" in row[2]:
             values["custom"] = custom_fields(page, body)
-        if name == "end of the logs":
+        if name in ("end of the logs", "end of the tables"):
             values["sequence"] = Bytes(values["sequence"]).value("v64")
         fields.append((name, values))
     return fields

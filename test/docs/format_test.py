@@ -163,7 +163,8 @@ class FormatTest(unittest.TestCase):
         self.varve.put(db, b"key", b"second")
         records = self.db.logs()[max(self.db.logs())]
         self.assertEqual(decoder.predecessor(self.page, records[0][0]),
-                         {"number": number, "size": end, "sequence": 4})
+                         {"number": number, "size": end,
+                          "log": max(self.db.logs()), "sequence": 4})
         self.assertEqual(decoder.batch(self.page, records[1][0])[0], 4)
         self.varve.close(db)
 
@@ -367,7 +368,9 @@ class FormatTest(unittest.TestCase):
             {"key folding": [("key folding", {"folding": b"casefold-nfc"})],
              "logs are files": [("logs are files", {"nothing": b""})],
              "end of the logs (update 300)": [("end of the logs",
-                                               {"sequence": 300})]})
+                                               {"sequence": 300})],
+             "end of the tables (update 300)": [("end of the tables",
+                                                 {"sequence": 300})]})
 
     def test_the_files_are_those_of_the_page(self):
         self.varve.close(self.open())
@@ -395,7 +398,8 @@ class FormatTest(unittest.TestCase):
             ("predecessor", "`varve.wal.predecessor:`", "`varve.log.predecessor:`"),
             ("predecessor", "| `size` | `u64` |", "| `size` | `u32` |"),
             ("edit_tags", "| 5644289 | logs", "| 5644299 | logs"),
-            ("edit_tags", "| 5644290 | end", "| 5644291 | end"),
+            ("edit_tags", "| 5644290 | end", "| 5644292 | end"),
+            ("edit_tags", "| 5644291 | end", "| 5644293 | end"),
             ("custom_tags", "| 15 | tail", "| 16 | tail"),
             ("fragment", "| `length` | `u16` |", "| `length` | `u32` |"),
         ]

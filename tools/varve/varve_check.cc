@@ -415,6 +415,7 @@ class Checker {
     if (!status.ok()) return status;
     wal::Reader reader(std::move(file), path, number);
     SequenceNumber next = 0;
+    uint64_t records = 0;
     Slice record;
     wal::ReadOutcome outcome;
     while ((outcome = reader.ReadRecord(&record)) ==
@@ -422,6 +423,9 @@ class Checker {
       ++records_;
       const bool is_first = next == 0;
       status = CheckRecord(record, &next);
+      if (status.ok() && live && records == 0)
+        status = CheckBegin(record, number);
+      ++records;
       log_ends_[number] = reader.RecordEnd();
       if (status.ok() && live) CheckGap(record, is_first && next != 0);
       if (status.ok() && live && next != 0) next_sequence_ = next;
@@ -443,6 +447,22 @@ class Checker {
       return Status();
     }
     return reader.status();
+  }
+
+  // Checks that a log, by its first record, is no copy of another one.
+  Status CheckBegin(const Slice& record, uint64_t number) const {
+    const auto note = WalPredecessor::Decode(record);
+    if (note && note->log != 0 && note->log != number) {
+      return Status::Corruption("it is a copy of log " +
+                                std::to_string(note->log));
+    }
+    if (!note && has_manifest_ && manifest_.logs_are_files &&
+        number > manifest_.FirstLogNumber()) {
+      return Status::Corruption(
+          "it does not name the log before it: the MANIFEST is older, or the "
+          "log is a copy of another one");
+    }
+    return Status();
   }
 
   // A log may have lost its end at a record's boundary, or may be missing. The

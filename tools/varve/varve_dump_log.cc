@@ -109,6 +109,7 @@ void PrintEdit(const VersionEdit& edit, const FamilyNames& names, bool hex,
   number("next file number", edit.next_file_number());
   number("last sequence", edit.last_sequence());
   number("closed, with logs up to sequence", edit.logs_end());
+  number("tables up to sequence", edit.tables_end());
   for (const auto& [level, file] : edit.deleted_files()) {
     fprintf(out, "  remove from level %d: %06" PRIu64 "\n", level, file);
   }
@@ -299,6 +300,9 @@ Status PrintBatch(const Slice& record, uint64_t number, uint64_t end,
     fprintf(session->out,
             "  the log before it is %06" PRIu64 ", of %" PRIu64 " bytes\n",
             note->number, note->size);
+    if (note->log != 0) {
+      fprintf(session->out, "  this log is %06" PRIu64 "\n", note->log);
+    }
     return status;
   }
   bool done = false;

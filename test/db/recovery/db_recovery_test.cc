@@ -48,7 +48,7 @@ class DbRecoveryTest : public ::testing::Test {
     std::vector<std::string> names;
     EXPECT_TRUE(Ok(env_->GetChildren("/db", &names)));
     for (const std::string& name : names) {
-      if (name.starts_with("LOG") || name == "LOCK") continue;
+      if (name.starts_with("LOG") || name == "LOCK" || name == "lost") continue;
       EXPECT_TRUE(
           Ok(ReadFileToString(env_.get(), "/db/" + name, &files[name])));
     }
