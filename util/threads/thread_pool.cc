@@ -23,14 +23,19 @@ void ThreadPool::EndThreads() {
     MutexLock lock(&mu_);
     DropInheritedJobs();
     stopping_ = true;  // From here on no thread is started.
-    threads = threads_;
+    threads = threads_;  // They run jobs until the queue is empty.
     threads.insert(threads.end(), replaced_threads_.begin(),
                    replaced_threads_.end());
     work_cv_.SignalAll();
   }
   for (const pthread_t thread : threads) pthread_join(thread, nullptr);
   MutexLock lock(&mu_);
+  threads_.clear();
+  replaced_threads_.clear();
   stopping_ = false;
+  // Jobs that were scheduled after the last thread had left.
+  while (threads_.size() < queue_.size() && StartThread() == 0) {
+  }
 }
 
 void ThreadPool::SetThreads(int count) {
