@@ -85,15 +85,15 @@ class Flusher {
   // Called by the budget of write buffers, on its own thread: the memtable of
   // this family frees most.
   void RequestSwitch(ColumnFamily* family);
+  // Leads the queue if that takes no more than some milliseconds. Does not wait
+  // for a leader, who may wait for the calling job.
+  [[nodiscard]] bool TryLead(WriteQueue::Writer* leader);
 
  private:
   // Returns false if the database is closing, stops its jobs or has an error.
   bool MayBeginJobsLocked() const;
   void StartSwitchJobLocked();
   void RunSwitchJob();
-  // Leads the queue if that takes no more than some milliseconds. Does not wait
-  // for a leader, who may wait for the calling job.
-  [[nodiscard]] bool TryLead(WriteQueue::Writer* leader);
   // Returns the live families whose memtables are due to be switched, and can
   // be.
   std::vector<ColumnFamily*> ToSwitchLocked() const;
