@@ -227,6 +227,11 @@ Status DBImpl::DropColumnFamily(ColumnFamilyHandle* handle) {
 
 Status DBImpl::DropColumnFamilies(
     const std::vector<ColumnFamilyHandle*>& handles) {
+  for (ColumnFamilyHandle* const handle : handles) {
+    if (FamilyHandle::FamilyOf(families_, handle) == nullptr) {
+      return ForeignHandleError();
+    }
+  }
   if (read_only_) return ReadOnlyError();
   // Without space, a drop still needs only an edit, and frees some.
   Status status = ResumeIfFull();
@@ -246,9 +251,7 @@ Status DBImpl::DropColumnFamilies(
   std::set<ColumnFamily*> seen;
   for (ColumnFamilyHandle* const handle : handles) {
     ColumnFamily* const family = FamilyHandle::FamilyOf(families_, handle);
-    if (family == nullptr) {
-      refused = ForeignHandleError();
-    } else if (family == &family_) {
+    if (family == &family_) {
       refused = Status::InvalidArgument("the default column family stays");
     } else if (family->is_dropped() || !seen.insert(family).second) {
       refused = Status::InvalidArgument("column family " + family->name(),

@@ -189,8 +189,19 @@ Status MoveBackFromLost(Env* env, const std::string& path) {
   }
   BestEffortManifest manifest;
   ReadBestEffortManifest(env, path, names, &manifest);
-  std::string current;
-  if (IsLevelDbManifest(manifest)) current = moved.EnginesManifest(&manifest);
+  BestEffortManifest engines;
+  std::string current = moved.EnginesManifest(&engines);
+  // LevelDB has replaced the MANIFEST, or moved it and could not replace it. A
+  // MANIFEST that an earlier repair of ours has moved is not named by CURRENT.
+  const bool is_replaced =
+      manifest.manifest_number != 0
+          ? IsLevelDbManifest(manifest)
+          : manifest.current_number == engines.manifest_number;
+  if (is_replaced && !current.empty()) {
+    manifest = std::move(engines);
+  } else {
+    current.clear();
+  }
   if (manifest.db_id.empty()) return Status::OK();
   const std::vector<std::string> needed = moved.Needed(
       [&](uint64_t number) { return manifest.tables.contains(number); },
