@@ -93,7 +93,7 @@ Status DBImpl::CreateColumnFamilies(
     const std::vector<ColumnFamilyDescriptor>& wanted,
     std::vector<ColumnFamilyHandle*>* handles) {
   if (read_only_) return ReadOnlyError();
-  Status refused;  // Of the first that cannot be created.
+  Status refused;  // The first family that cannot be created.
   std::vector<std::unique_ptr<ColumnFamily>> families =
       NewFamilies(wanted, &refused);
   if (families.empty()) return refused;
@@ -245,7 +245,7 @@ Status DBImpl::DropColumnFamilies(
   MutexLock lock(&mutex_);
   status = WritableLocked();
   if (!status.ok() && !status.IsNoSpace()) return status;
-  Status refused;  // Of the first that cannot be dropped.
+  Status refused;  // The first family that cannot be dropped.
   std::vector<ColumnFamily*> dropped;
   std::vector<FamilyVersions*> versions;
   std::set<ColumnFamily*> seen;

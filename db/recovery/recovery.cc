@@ -461,7 +461,7 @@ Status Recovery::ReplayLog(uint64_t number, RecoveredState* state, bool* stop) {
   Slice record;
   bool first = true;
   bool begins = true;  // No update of it was replayed yet.
-  uint64_t end = 0;    // Of the last record that is good.
+  uint64_t end = 0;    // The end of the last good record.
   wal::ReadOutcome outcome;
   while ((outcome = reader.ReadRecord(&record)) == wal::ReadOutcome::kRecord) {
     BatchReader batch;

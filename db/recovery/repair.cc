@@ -554,7 +554,8 @@ class Repairer {
   // that the tables of all families have.
   SequenceNumber position_ = 0;
   bool is_gap_known_ = false;      // Updates are missing.
-  SequenceNumber tables_end_ = 0;  // Of the families that need the first log.
+  // Counts families that need the first log.
+  SequenceNumber tables_end_ = 0;
   SequenceNumber logs_end_ = 0;    // The last update in the logs.
   uint64_t last_log_ = 0;          // The last log that was read, and
   uint64_t last_log_end_ = 0;      // the end of its last record.

@@ -34,7 +34,7 @@ def code_of(text):
 
 def body_of(text, name):
     """What is between the braces of a struct."""
-    begin = re.search(r"\bstruct %s\b[^;{]*\{" % name, text).end()
+    begin = re.search(r"\bstruct (?:VARVE_\w+ )?%s\b[^;{]*\{" % name, text).end()
     depth, end = 1, begin
     while depth:
         depth += {"{": 1, "}": -1}.get(text[end], 0)
