@@ -553,12 +553,12 @@ class Repairer {
   // The updates that the logs have up to where the first ones are missing, and
   // that the tables of all families have.
   SequenceNumber position_ = 0;
-  bool is_gap_known_ = false;      // Updates are missing.
-  // Counts families that need the first log.
+  bool is_gap_known_ = false;  // Updates are missing.
+  // The last update in tables of the families that need the first log.
   SequenceNumber tables_end_ = 0;
-  SequenceNumber logs_end_ = 0;    // The last update in the logs.
-  uint64_t last_log_ = 0;          // The last log that was read, and
-  uint64_t last_log_end_ = 0;      // the end of its last record.
+  SequenceNumber logs_end_ = 0;  // The last update in the logs.
+  uint64_t last_log_ = 0;        // The last log that was read, and
+  uint64_t last_log_end_ = 0;    // the end of its last record.
   // Set while logs of lost/ are read: their updates up to it are in tables.
   std::optional<SequenceNumber> unused_after_;
   uint64_t options_number_ = 0;  // The number of RocksDB's newest options file.
