@@ -22,7 +22,7 @@ void ThreadPool::EndThreads() {
   {
     MutexLock lock(&mu_);
     DropInheritedJobs();
-    stopping_ = true;  // From here on no thread is started.
+    stopping_ = true;    // From here on no thread is started.
     threads = threads_;  // They run jobs until the queue is empty.
     threads.insert(threads.end(), replaced_threads_.begin(),
                    replaced_threads_.end());
