@@ -50,7 +50,7 @@ uint64_t WordOf(uint64_t bloom, const Word* link) {
 
 // An array of at most this size comes from the heap: the system calls and the
 // faults of a mapping take longer than clearing it.
-constexpr size_t kMaxHeapBytes = 16 << 10;
+constexpr size_t kMaxHeapBytes = 4 << 10;
 
 // Allocates the buckets, all zero: the word of an empty chain.
 Word* NewBuckets(size_t bytes) {
