@@ -278,6 +278,8 @@ class DbCloseTest : public testing::TestWithParam<Case> {
     GetParam().change(&options_);
     // The Env's threads stay, and so does the budget's.
     Work("warm-up");
+    delete family_;
+    delete dropped_;
     db_.reset();
   }
   Holdings Count() const {
