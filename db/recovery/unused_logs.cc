@@ -97,7 +97,8 @@ std::string FreeLostName(Env* env, const std::string& db_path,
   return free;
 }
 
-Status KeepUnusedLogs(Env* env, const std::string& db_path, UnusedLogs logs) {
+Status KeepUnusedLogs(Env* env, const std::string& db_path,
+                      const UnusedLogs& logs) {
   const std::string lost_path = LostDirectory(db_path);
   Status status = env->CreateDirIfMissing(lost_path);
   std::string text = "after " + std::to_string(logs.after) + "\nend " +

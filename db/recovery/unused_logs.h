@@ -36,7 +36,8 @@ std::string FreeLostName(Env* env, const std::string& db_path,
 
 // Gives the logs a second name in lost/, or copies them where links are not
 // supported, and writes lost/UNUSED. All is durable then.
-Status KeepUnusedLogs(Env* env, const std::string& db_path, UnusedLogs logs);
+Status KeepUnusedLogs(Env* env, const std::string& db_path,
+                      const UnusedLogs& logs);
 
 // Reads lost/UNUSED. Returns no files if there is none, or if it is not as
 // KeepUnusedLogs writes it.
