@@ -83,6 +83,18 @@ class PowerCutTest : public ::testing::TestWithParam<WriteMethod> {
     }
   }
 
+  // Waits until the child has begun write n, or has ended.
+  void AwaitWrites(pid_t child, int64_t n) {
+    siginfo_t ended;
+    ended.si_pid = 0;
+    while (progress_->attempted < n && ended.si_pid == 0) {
+      ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &ended,
+                       WEXITED | WNOHANG | WNOWAIT),
+                0);
+      std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    }
+  }
+
   // Checks the database. Returns the number of its last write.
   int64_t Check(const std::string& path, int64_t first) {
     std::unique_ptr<DB> db;
@@ -127,10 +139,15 @@ TEST_P(PowerCutTest, LosesOnlyTheNewestUnsyncedWrites) {
       if (!disk.is_mounted()) GTEST_SKIP() << kMayNotUseDevices;
       const uint64_t work_seed = rng.Below(UINT32_MAX);
       progress_->cut = false;
+      progress_->attempted = next - 1;
       const pid_t child = fork();
       if (child == 0) Work(path, work_seed, next);
-      std::this_thread::sleep_for(
-          std::chrono::milliseconds(1 + rng.Below(rng.OneIn(3) ? 20 : 120)));
+      // The cut comes after some writes. Some cuts come while it opens.
+      if (rng.OneIn(3)) {
+        std::this_thread::sleep_for(std::chrono::milliseconds(rng.Below(20)));
+      } else {
+        AwaitWrites(child, next + static_cast<int64_t>(rng.Below(4000)));
+      }
       progress_->cut = true;
       ASSERT_TRUE(disk.ShutDown());
       kill(child, SIGKILL);
