@@ -24,14 +24,15 @@ void ThreadPool::EndThreads() {
     DropInheritedJobs();
     stopping_ = true;    // From here on no thread is started.
     threads = threads_;  // They run jobs until the queue is empty.
-    threads.insert(threads.end(), replaced_threads_.begin(),
-                   replaced_threads_.end());
+    for (auto* more : {&replaced_threads_, &ended_threads_}) {
+      threads.insert(threads.end(), more->begin(), more->end());
+      more->clear();
+    }
     work_cv_.SignalAll();
   }
   for (const pthread_t thread : threads) pthread_join(thread, nullptr);
   MutexLock lock(&mu_);
   threads_.clear();
-  replaced_threads_.clear();
   stopping_ = false;
   // Jobs that were scheduled after the last thread had left.
   while (threads_.size() < queue_.size() && StartThread() == 0) {
@@ -86,6 +87,7 @@ void ThreadPool::InForkedChild() VARVE_NO_THREAD_SAFETY_ANALYSIS {
   MakeFree(&idle_cv_);
   threads_.clear();
   replaced_threads_.clear();
+  ended_threads_.clear();
   running_jobs_ = 0;
   is_inherited_ = true;
 }
@@ -160,10 +162,16 @@ void ThreadPool::PrepareThread(size_t thread_index) const {
 void ThreadPool::Run() {
   mu_.Lock();
   while (true) {
-    while (queue_.empty() && !stopping_ && IsOnNewThread()) {
+    while (queue_.empty() && ended_threads_.empty() && !stopping_ &&
+           IsOnNewThread()) {
       work_cv_.Wait(&mu_);
     }
-    if (queue_.empty() || !IsOnNewThread()) break;
+    if (!IsOnNewThread()) break;
+    if (!ended_threads_.empty()) {
+      JoinEndedThread();
+      continue;
+    }
+    if (queue_.empty()) break;
     std::function<void()> job = std::move(queue_.front());
     queue_.pop_front();
     running_jobs_++;
@@ -175,7 +183,26 @@ void ThreadPool::Run() {
     running_jobs_--;
     if (queue_.empty() && running_jobs_ == 0) idle_cv_.SignalAll();
   }
+  // If it was replaced, a new thread joins it, unless EndThreads does.
+  const auto self = std::find_if(
+      replaced_threads_.begin(), replaced_threads_.end(), [](pthread_t thread) {
+        return pthread_equal(thread, pthread_self()) != 0;
+      });
+  if (self != replaced_threads_.end()) {
+    ended_threads_.push_back(*self);
+    replaced_threads_.erase(self);
+    work_cv_.Signal();
+  }
   mu_.Unlock();
+}
+
+// Frees the stack of a thread that has left the pool.
+void ThreadPool::JoinEndedThread() {
+  const pthread_t thread = ended_threads_.back();
+  ended_threads_.pop_back();
+  mu_.Unlock();
+  pthread_join(thread, nullptr);
+  mu_.Lock();
 }
 
 }  // namespace varve

@@ -68,6 +68,8 @@ class ThreadPool final : private ForkWatch {
   // After InForkedChild, where memory must not be allocated.
   void DropInheritedJobs() VARVE_REQUIRES(mu_);
   void Run() VARVE_EXCLUDES(mu_);
+  // Releases the mutex and reacquires it.
+  void JoinEndedThread() VARVE_REQUIRES(mu_);
   // Returns false on a thread that has been replaced.
   bool IsOnNewThread() const VARVE_REQUIRES(mu_);
   // Replaces the threads if the ThreadStarter has a better priority now.
@@ -81,11 +83,14 @@ class ThreadPool final : private ForkWatch {
 
   // Guarded by mu_.
   mutable Mutex mu_;
-  CondVar work_cv_;  // A job was queued, stopping_ or threads_ has changed.
+  // A job was queued, or stopping_, threads_ or ended_threads_ has changed.
+  CondVar work_cv_;
   CondVar idle_cv_;  // The last job ended.
   std::deque<std::function<void()>> queue_ VARVE_GUARDED_BY(mu_);
   std::vector<pthread_t> threads_ VARVE_GUARDED_BY(mu_);
+  // Those that end after their jobs, and those of them that have ended.
   std::vector<pthread_t> replaced_threads_ VARVE_GUARDED_BY(mu_);
+  std::vector<pthread_t> ended_threads_ VARVE_GUARDED_BY(mu_);
   uint64_t generation_ VARVE_GUARDED_BY(mu_) = 0;  // The ThreadStarter's.
   size_t max_threads_ VARVE_GUARDED_BY(mu_) = 1;
   size_t entered_threads_ VARVE_GUARDED_BY(mu_) = 0;  // Numbers the threads.

@@ -35,14 +35,15 @@ class PauseCounter final : public EnvWrapper {
   std::atomic<int> pauses{0};
 };
 
-// Calls `pause` before each comparison.
+// Calls `pause` before each comparison, while it is on.
 class PausingComparator final : public UnrecognizedBytewiseComparator {
  public:
   int Compare(const Slice& a, const Slice& b) const override {
-    if (pause) pause();
+    if (is_on) pause();
     return UnrecognizedBytewiseComparator::Compare(a, b);
   }
   std::function<void()> pause;
+  std::atomic<bool> is_on{false};
 };
 
 class DbNoSlowdownTest : public testing::Test {
@@ -91,10 +92,6 @@ class DbNoSlowdownTest : public testing::Test {
 // a batch, and no writer comes after it.
 TEST_F(DbNoSlowdownTest, ARequestOutlivesALongBatch) {
   PausingComparator comparator;
-  options_.comparator = &comparator;
-  options_.env = &env_;
-  const auto db = Open("db");
-  const auto other = Open("other");
   // After so many, a job does not try to lead any more.
   constexpr int kPauses = 50;
   comparator.pause = [&] {
@@ -102,8 +99,13 @@ TEST_F(DbNoSlowdownTest, ARequestOutlivesALongBatch) {
       std::this_thread::yield();
     }
   };
+  options_.comparator = &comparator;
+  options_.env = &env_;
+  const auto db = Open("db");
+  const auto other = Open("other");
+  comparator.is_on = true;
   ASSERT_TRUE(Ok(Exceed(db.get())));
-  comparator.pause = nullptr;
+  comparator.is_on = false;
   ASSERT_TRUE(Ok(db->WaitForCompact()));
   EXPECT_LT(budget_->memory_usage(), kBudget);
   EXPECT_TRUE(Ok(db->Put(fast_, "k", "v")));
