@@ -16,6 +16,13 @@
 //   then asks the file system again, and that may have failed since. So an
 //   answer is valid for kValidNanos, and until Sync.
 //
+// Space for small pieces is reserved by zeros as well, where the file system
+// allocates late. A zero that is only in the page cache has its space, which
+// the file system counts, but no place yet. To choose one (fallocate) may mean
+// reading maps of free blocks from a device that other threads keep busy: of
+// the waits of a log over 30 ms, all were there. And a log that is removed
+// before its pages are written never needs one.
+//
 // With kAuto a file is mapped only while it is appended to often. Other files
 // pay neither the zeros nor the memory: a write() that comes rarely costs
 // nothing that anybody would notice. The same holds for a file that is synced
@@ -31,6 +38,7 @@
 #include <cstdio>
 #include <cstring>
 #include <ctime>
+#include <optional>
 #include <span>
 #include <utility>
 
@@ -48,9 +56,11 @@ constexpr size_t kLargeBytes = size_t{16} << 10;
 // This part of the file is mapped at a time. It only costs addresses.
 constexpr size_t kWindowBytes = size_t{1} << 20;
 
-// Zeros are written and pages are populated in pieces of this size. So many
-// bytes of zeros, at most, follow the appended bytes.
+// Zeros are written and pages are populated in pieces of this size.
 constexpr size_t kPieceBytes = size_t{64} << 10;
+
+// Reserve writes up to so many zeros.
+constexpr size_t kMostZeroBytes = 2 * kPieceBytes;
 
 constexpr int64_t kValidNanos = 10 * 1000 * 1000;
 
@@ -112,6 +122,21 @@ class PosixMappedFile final : public PosixWritableFile {
       next_ += parts[i].size();
     }
     return true;
+  }
+
+  Status Reserve(uint64_t offset, uint64_t length) override {
+    if (length <= kMostZeroBytes && descriptor() >= 0 && IsOwner() &&
+        CheckFileSystem() == 0) {
+      const int error = FillWithZeros(offset + length);
+      if (error == 0) {
+        SetAllocatedEnd(offset + length);
+        return Status::OK();
+      }
+      if (error == ENOSPC || error == EDQUOT) {
+        return PosixErrorAt("allocate", path(), offset, error);
+      }
+    }
+    return PosixWritableFile::Reserve(offset, length);
   }
 
   Status AppendParts(const Slice* parts, size_t count, bool flush) override {
@@ -247,14 +272,8 @@ class PosixMappedFile final : public PosixWritableFile {
     // Space that was allocated ahead is not to be exceeded: others may need it.
     if (allocated_end() != 0 && end > allocated_end()) return ENOSPC;
     const int64_t now = CoarseNanos();
-    if (window_ == nullptr && !always_) {
-      struct statfs info;
-      if (fstatfs(descriptor(), &info) != 0) return errno;
-      if (!IsKnownFileSystem(static_cast<uint64_t>(info.f_type))) {
-        return kUnknownFileSystem;
-      }
-    }
-    int error = FillWithZeros(end);
+    int error = always_ ? 0 : CheckFileSystem();
+    if (error == 0) error = FillWithZeros(end);
     if (error != 0) return error;
     if (window_ == nullptr || begin < window_begin_ ||
         end > window_begin_ + kWindowBytes) {
@@ -269,6 +288,18 @@ class PosixMappedFile final : public PosixWritableFile {
     }
     valid_until_ = now + kValidNanos;
     return 0;
+  }
+
+  // Returns 0 if stores suit the file system, or errno or kUnknownFileSystem.
+  int CheckFileSystem() {
+    if (!file_system_) {
+      struct statfs info;
+      if (fstatfs(descriptor(), &info) != 0) return errno;
+      file_system_ = IsKnownFileSystem(static_cast<uint64_t>(info.f_type))
+                         ? 0
+                         : kUnknownFileSystem;
+    }
+    return *file_system_;
   }
 
   int MapWindow(uint64_t begin) {
@@ -317,6 +348,7 @@ class PosixMappedFile final : public PosixWritableFile {
   // number.
   int64_t recent_until_ = 0;
   int recent_appends_ = 0;
+  std::optional<int> file_system_;  // Once it is known: see CheckFileSystem.
   // Why the file is not mapped: errno, or kUnknownFileSystem, or 0.
   std::atomic<int> refusal_{0};
   std::atomic<bool> is_mapped_{false};

@@ -103,12 +103,12 @@ Status PosixWritableFile::Reserve(uint64_t offset, uint64_t length) {
   if (descriptor_ < 0) return Status::OK();
   if (fallocate(descriptor_, FALLOC_FL_KEEP_SIZE, static_cast<off_t>(offset),
                 static_cast<off_t>(length)) == 0) {
-    allocated_end_ = std::max(allocated_end_, offset + length);
+    SetAllocatedEnd(offset + length);
     return Status::OK();
   }
   const int error = errno;
   // Some of it may have been allocated.
-  allocated_end_ = std::max(allocated_end_, offset + 1);
+  SetAllocatedEnd(offset + 1);
   if (error != ENOSPC && error != EDQUOT) return Status::OK();
   return PosixErrorAt("allocate", path_, offset, error);
 }

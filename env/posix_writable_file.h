@@ -6,6 +6,7 @@
 #include <sys/types.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -52,6 +53,9 @@ class PosixWritableFile : public WritableFile {
   // write() with its parent.
   bool IsOwner() const { return owner_ == getpid(); }
   uint64_t allocated_end() const { return allocated_end_; }
+  void SetAllocatedEnd(uint64_t end) {
+    allocated_end_ = std::max(allocated_end_, end);
+  }
 
   // For a file that is also written without write().
   // Returns the end of the written bytes.

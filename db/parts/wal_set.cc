@@ -15,8 +15,11 @@ namespace varve {
 
 namespace {
 
-// A log's space is allocated in pieces of at most this size.
+// A log's space is allocated in pieces of at most this size, and for small
+// records of this one. They are stored into a mapping, whose file prefers small
+// pieces (env/posix_mapped_file.cc).
 constexpr uint64_t kMaxAllocateBytes = 4 << 20;
+constexpr uint64_t kSmallAllocateBytes = 64 << 10;
 
 // Each log keeps this space for deletions, in case the device is full.
 constexpr uint64_t kLogReserveBytes = 16 << 10;
@@ -77,11 +80,15 @@ Status WalSet::Create(uint64_t number, bool space_is_short, Wal* wal) {
   if (!status.ok()) return status;
   wal::WriterOptions writer_options;
   writer_options.manual_flush = options_->manual_wal_flush;
-  writer_options.allocate_bytes =
+  writer_options.large_allocate_bytes =
       // Where it is short, it is needed elsewhere.
       space_is_short
           ? kLogReserveBytes
           : std::min<uint64_t>(options_->write_buffer_size, kMaxAllocateBytes);
+  writer_options.allocate_bytes =
+      file_options.write_method == WriteMethod::kCall
+          ? writer_options.large_allocate_bytes
+          : std::min(writer_options.large_allocate_bytes, kSmallAllocateBytes);
   writer_options.reserve_bytes = kLogReserveBytes;
   wal->writer = std::make_shared<wal::Writer>(
       NewInstrumentedFile(std::move(file), db_directory_->env(), waits_),

@@ -133,14 +133,17 @@ Status Writer::AllocateFor(size_t record_size, bool may_use_reserve) {
   if (end <= allocated_bytes_) [[likely]] {
     return Status::OK();
   }
-  return Allocate(end);
+  return Allocate(end, record_size);
 }
 
-Status Writer::Allocate(uint64_t end) {
+Status Writer::Allocate(uint64_t end, size_t record_size) {
   const uint64_t needed = end - allocated_bytes_;
-  // In multiples of allocate_bytes, because files are mapped in pieces.
-  uint64_t length = (needed + options_.allocate_bytes - 1) /
-                    options_.allocate_bytes * options_.allocate_bytes;
+  const bool is_large = record_size >= WriterOptions::kLargeBytes &&
+                        options_.large_allocate_bytes != 0;
+  const uint64_t piece =
+      is_large ? options_.large_allocate_bytes : options_.allocate_bytes;
+  // In multiples, because files are mapped in pieces.
+  uint64_t length = (needed + piece - 1) / piece * piece;
   Status status = file_->Reserve(allocated_bytes_, length);
   if (status.IsNoSpace() && length > needed) {
     length = needed;

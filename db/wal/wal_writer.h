@@ -13,12 +13,16 @@
 namespace varve::wal {
 
 struct WriterOptions {
+  static constexpr size_t kLargeBytes = size_t{16} << 10;
+
   // Leave records in the file's buffer until it is full or Flush is called.
   // Records that would fill the buffer alone are written at once.
   bool manual_flush = false;
   // Allocate the file's space in pieces of this size before it is written; 0
   // disables this.
   uint64_t allocate_bytes = 0;
+  // The same for a record of kLargeBytes or more; 0: also allocate_bytes.
+  uint64_t large_allocate_bytes = 0;
   // The number of allocated bytes to keep for records that may use the reserve.
   uint64_t reserve_bytes = 0;
 };
@@ -88,7 +92,7 @@ class Writer {
   // the header.
   Status AddFragment(uint8_t type, size_t size, bool flush);
   Status AllocateFor(size_t record_size, bool may_use_reserve);
-  [[gnu::noinline]] Status Allocate(uint64_t end);
+  [[gnu::noinline]] Status Allocate(uint64_t end, size_t record_size);
 
   std::unique_ptr<WritableFile> file_;
   const uint64_t number_;

@@ -142,9 +142,9 @@ class VARVE_EXPORT WritableFile {
   // hint: errors are ignored.
   virtual void Allocate(uint64_t offset, uint64_t length);
 
-  // Allocates like Allocate, so that later writes cannot run out of space. If
-  // there is not enough space, returns an error with IsNoSpace and leaves the
-  // file unchanged. Returns OK if that cannot be determined.
+  // Like Allocate, or by zeros after the appended bytes, so that writes there
+  // cannot run out of space. If there is not enough, returns an error with
+  // IsNoSpace. Returns OK if that cannot be determined.
   virtual Status Reserve(uint64_t offset, uint64_t length);
 
   // Releases the allocated space after the last appended byte. A hint. Call
@@ -228,7 +228,7 @@ struct FileOptions {
   // Start writeback of a written file each time this many bytes were written. 0
   // leaves it to the kernel.
   uint64_t bytes_per_sync = 0;
-  // How bytes are appended. Unless it is kCall, the file can have up to 64 KiB
+  // How bytes are appended. Unless it is kCall, the file can have up to 128 KiB
   // of zeros after the appended bytes until it is closed.
   WriteMethod write_method = WriteMethod::kCall;
   // For a file that is often synced after a few bytes. Periodically writes this

@@ -138,7 +138,7 @@ struct VARVE_USES_CONTAINERS DBOptions {
   // How writes reach the log. By each method, a write that has returned
   // survives the death of the process. With kMap, and with kAuto while writes
   // are frequent, a write is a copy in memory without a system call. The log's
-  // file can then end in up to 64 KiB of zeros until it is closed. With
+  // file can then end in up to 128 KiB of zeros until it is closed. With
   // manual_wal_flush it is always kCall. `varve.wal-path` tells which is in
   // use. docs/trust.md says what a failing device does. Default: kAuto.
   WriteMethod wal_write = WriteMethod::kAuto;

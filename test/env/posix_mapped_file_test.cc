@@ -262,6 +262,30 @@ TEST_F(MappingByItselfTest, MapsByItselfOnlyWhatIsAppendedToOften) {
   EXPECT_TRUE(Read(path_) == expected);
 }
 
+// To choose places on the device may wait for it: only much space is worth it.
+TEST_F(MappingByItselfTest, ReservesLittleByZerosAndMuchByAllocation) {
+  const test::SmallFileSystem small(directory_.path(), "9m");
+  if (!small.is_mounted()) GTEST_SKIP() << test::kMayNotMount;
+  const auto file = Make(path_, WriteMethod::kAuto);
+  ASSERT_TRUE(file->Append("head").ok());
+  ASSERT_TRUE(file->Flush().ok());
+  ASSERT_TRUE(file->Reserve(0, kPiece).ok());
+  EXPECT_EQ(Read(path_), "head" + std::string(kPiece - 4, '\0'));
+  ASSERT_TRUE(file->Reserve(kPiece, 4 * kMiB).ok());
+  EXPECT_EQ(Read(path_).size(), kPiece);
+  EXPECT_GE(BlocksOf(path_), 4 * kMiB);
+  // Zeros where there is no space are no harm.
+  const std::string filler = directory_.Sub("filler");
+  std::unique_ptr<WritableFile> other;
+  ASSERT_TRUE(env_->NewWritableFile(filler, {}, &other).ok());
+  while (other->Append(std::string(4096, 'f')).ok()) {
+  }
+  EXPECT_TRUE(file->Reserve(4 * kMiB + kPiece, kPiece).IsNoSpace());
+  ASSERT_TRUE(file->Append("body").ok());
+  ASSERT_TRUE(file->Close().ok());
+  EXPECT_EQ(Read(path_), "headbody");
+}
+
 TEST_F(MappingByItselfTest, TellsWhyAFileIsNotMapped) {
   // A device can be written, but neither mapped nor extended.
   const auto file = Make("/dev/null", WriteMethod::kMap);

@@ -458,7 +458,8 @@ TEST(DbSpaceMountTest, LogsToBeMappedKeepSpaceForDeletions) {
       if (status.ok()) model[Key(i)] = value;
     }
     ASSERT_TRUE(status.IsNoSpace()) << status.ToString();
-    ASSERT_GT(model.size(), 200u);
+    // What the log had allocated, or what the device had.
+    ASSERT_GT(model.size(), short_of_space ? 200u : 40u);
     for (int i = 0; i < 100; ++i) {
       ASSERT_TRUE(Ok(db->Delete({}, Key(i)))) << i;
       model.erase(Key(i));

@@ -113,7 +113,9 @@ TEST_F(DbLostLogsTest, AnOlderCopyIsNoticed) {
   PutSynced("b", "2");
   Close();
   const std::string log = Log();
-  ASSERT_TRUE(ReadWholeFile(log).starts_with(older));
+  // It may end in zeros.
+  const size_t older_end = older.find_last_not_of('\0') + 1;
+  ASSERT_TRUE(ReadWholeFile(log).starts_with(older.substr(0, older_end)));
   WriteWholeFile(log, older);
   ExpectNoticed(".log");
 }
