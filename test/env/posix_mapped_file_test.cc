@@ -135,7 +135,7 @@ TEST_P(PosixMappedFileTest, HoldsBytesAppendedAcrossWindows) {
   EXPECT_FALSE(file->Sync().ok());
 }
 
-// What is appended without a flush is in the buffer, before it is mapped.
+// Bytes appended without a flush are in the buffer before it is mapped.
 TEST_P(PosixMappedFileTest, KeepsTheOrderOfBufferedBytes) {
   const auto file = Make(path_);
   std::string expected;

@@ -458,7 +458,7 @@ TEST(DbSpaceMountTest, LogsToBeMappedKeepSpaceForDeletions) {
       if (status.ok()) model[Key(i)] = value;
     }
     ASSERT_TRUE(status.IsNoSpace()) << status.ToString();
-    // What the log had allocated, or what the device had.
+    // The log had allocated space for these, or the device had it.
     ASSERT_GT(model.size(), short_of_space ? 200u : 40u);
     for (int i = 0; i < 100; ++i) {
       ASSERT_TRUE(Ok(db->Delete({}, Key(i)))) << i;
