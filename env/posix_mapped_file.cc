@@ -16,17 +16,17 @@
 //   then asks the file system again, and that may have failed since. So an
 //   answer is valid for kValidNanos, and until Sync.
 //
-// Space for small pieces is reserved by zeros as well, where the file system
-// allocates late. A zero that is only in the page cache has its space, which
-// the file system counts, but no place yet. To choose one (fallocate) may mean
-// reading maps of free blocks from a device that other threads keep busy: of
-// the waits of a log over 30 ms, all were there. And a log that is removed
-// before its pages are written never needs one.
+// Zeros reserve space as well. The file system counts the space of a page when
+// it enters the page cache, but chooses its place only when the page is written
+// to the device. fallocate() chooses the place at once. For that it may read
+// bitmaps of free blocks from a device that other threads keep busy, which made
+// logs wait for up to 0.9 s. A log that is removed before its pages are written
+// never needs a place.
 //
-// With kAuto a file is mapped only while it is appended to often. Other files
-// pay neither the zeros nor the memory: a write() that comes rarely costs
-// nothing that anybody would notice. The same holds for a file that is synced
-// after every append: its pages would have to be admitted each time.
+// With kAuto a file is mapped only while it is appended to often. A write()
+// that comes rarely costs nothing that anybody would notice. A file that is
+// synced after every append is not mapped either: its pages would have to be
+// admitted each time.
 
 #include <sys/mman.h>
 #include <sys/vfs.h>
@@ -59,7 +59,7 @@ constexpr size_t kWindowBytes = size_t{1} << 20;
 // Zeros are written and pages are populated in pieces of this size.
 constexpr size_t kPieceBytes = size_t{64} << 10;
 
-// Reserve writes up to so many zeros.
+// Reserve writes up to so many zeros, and allocates more space than that.
 constexpr size_t kMostZeroBytes = 2 * kPieceBytes;
 
 constexpr int64_t kValidNanos = 10 * 1000 * 1000;

@@ -157,7 +157,8 @@ void PosixWritableFile::FillAhead() {
   const bool small = written_bytes_ - synced_bytes_ <= sync_ahead_bytes_ / 16;
   synced_bytes_ = written_bytes_;
   if (!small || ++small_syncs_ < kSmallSyncsBeforeFill ||
-      written_bytes_ + sync_ahead_bytes_ / 16 <= filled_end_) {
+      // A quarter, since Reserve may keep a small part filled by itself.
+      written_bytes_ + sync_ahead_bytes_ / 4 <= filled_end_) {
     return;
   }
   // Only speed depends on it. After an error fdatasync decides.

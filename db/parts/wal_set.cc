@@ -15,10 +15,10 @@ namespace varve {
 
 namespace {
 
-// A log's space is allocated in pieces of at most this size, and for small
-// records of this one. They are stored into a mapping, whose file prefers small
-// pieces (env/posix_mapped_file.cc).
+// A log's space is allocated in pieces of at most this size.
 constexpr uint64_t kMaxAllocateBytes = 4 << 20;
+// The same for small records of a log that may be mapped. So much is reserved
+// without a wait for the device (env/posix_mapped_file.cc).
 constexpr uint64_t kSmallAllocateBytes = 64 << 10;
 
 // Each log keeps this space for deletions, in case the device is full.

@@ -13,6 +13,7 @@
 namespace varve::wal {
 
 struct WriterOptions {
+  // Such records are not stored into a mapping: see env/posix_mapped_file.cc.
   static constexpr size_t kLargeBytes = size_t{16} << 10;
 
   // Leave records in the file's buffer until it is full or Flush is called.

@@ -262,7 +262,7 @@ TEST_F(MappingByItselfTest, MapsByItselfOnlyWhatIsAppendedToOften) {
   EXPECT_TRUE(Read(path_) == expected);
 }
 
-// To choose places on the device may wait for it: only much space is worth it.
+// An allocation may wait for the device: only much space is worth it.
 TEST_F(MappingByItselfTest, ReservesLittleByZerosAndMuchByAllocation) {
   const test::SmallFileSystem small(directory_.path(), "9m");
   if (!small.is_mounted()) GTEST_SKIP() << test::kMayNotMount;

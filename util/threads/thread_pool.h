@@ -88,7 +88,7 @@ class ThreadPool final : private ForkWatch {
   CondVar idle_cv_;  // The last job ended.
   std::deque<std::function<void()>> queue_ VARVE_GUARDED_BY(mu_);
   std::vector<pthread_t> threads_ VARVE_GUARDED_BY(mu_);
-  // Those that end after their jobs, and those of them that have ended.
+  // Replaced threads that still run a job, and those that are to be joined.
   std::vector<pthread_t> replaced_threads_ VARVE_GUARDED_BY(mu_);
   std::vector<pthread_t> ended_threads_ VARVE_GUARDED_BY(mu_);
   uint64_t generation_ VARVE_GUARDED_BY(mu_) = 0;  // The ThreadStarter's.

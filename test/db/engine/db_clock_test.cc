@@ -16,7 +16,7 @@
 #include "env/file_names.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
-#include "test/testing/env/pausing_env.h"
+#include "test/testing/env/slow_tables_env.h"
 #include "varve/listener.h"
 #include "varve/statistics.h"
 #include "varve/testing/fault_injection_env.h"
@@ -30,38 +30,29 @@ constexpr uint64_t kHour = 3600 * kSecond;
 
 // The wall clock jumps between `shifts`, to the next one at each look. Sleeps,
 // and new tables if they are to take time, only advance the monotonic clock.
-class SteppingEnv final : public PausingEnv {
+class SteppingEnv final : public SlowTablesEnv {
  public:
   uint64_t NowMicros() override {
     const size_t look = looks_++;
     return target()->NowMicros() + shifts_[look % shifts_.size()];
   }
   uint64_t NowNanos() override {
-    return target()->NowNanos() + 1000 * (slept_us_ + tables_us_);
+    return SlowTablesEnv::NowNanos() + 1000 * slept_us_;
   }
   void SleepForMicroseconds(uint64_t duration_us) override {
     slept_us_ += duration_us;
     longest_us_ = std::max(longest_us_.load(), duration_us);
   }
-  Status NewWritableFile(const std::string& path, const FileOptions& options,
-                         std::unique_ptr<WritableFile>* file) override {
-    if (path.ends_with(".sst")) tables_us_ += table_us_;
-    return PausingEnv::NewWritableFile(path, options, file);
-  }
 
   void SetShifts(std::vector<uint64_t> shifts) { shifts_ = std::move(shifts); }
-  // REQUIRES: no database is open.
-  void SetTableTime(uint64_t table_us) { table_us_ = table_us; }
   uint64_t slept_us() const { return slept_us_; }
   uint64_t longest_us() const { return longest_us_; }
 
  private:
   std::vector<uint64_t> shifts_ = {0, 10 * kYear, uint64_t{0} - 30 * kYear};
-  uint64_t table_us_ = 0;
   std::atomic<size_t> looks_{0};
   std::atomic<uint64_t> slept_us_{0};
   std::atomic<uint64_t> longest_us_{0};
-  std::atomic<uint64_t> tables_us_{0};
 };
 
 class LongestTimes final : public EventListener {

@@ -4,7 +4,6 @@
 // reason, which is counted and reported. A writer that refuses to wait is not
 // delayed by waiting ones. Method: flushes or compactions that are held up.
 
-#include <atomic>
 #include <cstdarg>
 #include <memory>
 #include <string>
@@ -12,27 +11,11 @@
 #include <vector>
 
 #include "test/testing/db_helpers.h"
-#include "test/testing/env/pausing_env.h"
+#include "test/testing/env/slow_tables_env.h"
 #include "varve/statistics.h"
 
 namespace varve::test {
 namespace {
-
-// Its clock moves on by `table_ns` for each table that is written.
-class SlowTablesEnv final : public PausingEnv {
- public:
-  uint64_t NowNanos() override { return target()->NowNanos() + moved_ns_; }
-  Status NewWritableFile(const std::string& path, const FileOptions& options,
-                         std::unique_ptr<WritableFile>* file) override {
-    if (path.ends_with(".sst")) moved_ns_ += table_ns;
-    return PausingEnv::NewWritableFile(path, options, file);
-  }
-
-  std::atomic<uint64_t> table_ns{0};
-
- private:
-  std::atomic<uint64_t> moved_ns_{0};
-};
 
 class DbWriteTest : public DbTestBase {
  protected:
@@ -161,7 +144,7 @@ TEST_F(DbWriteTest, SlowsDownAndStopsByLevelZero) {
   options_.level0_stop_writes_trigger = 6;
   options_.write_buffer_size = 32 << 20;  // Not flushed but by Flush.
   // The rate at which writers may go on is less than they do on any machine.
-  env_.table_ns = 1000000000;
+  env_.SetTableTime(1000000);
   Open();
   env_.KeepBack(Env::Priority::kLow);
   for (int i = 0; i < 50000; i++) Put(Key(i), std::string(100, 'x'));
