@@ -20,6 +20,8 @@
 #include <thread>
 #include <vector>
 
+#include "test/testing/machine/live_threads.h"
+
 namespace {
 
 constexpr int kRounds = 5;
@@ -37,15 +39,6 @@ std::string ReadLines(const std::string& path) {
 
 bool IsMapped(const std::string& plugin) {
   return ReadLines("/proc/self/maps").find(plugin) != std::string::npos;
-}
-
-int CountLibraryThreads() {
-  int count = 0;
-  for (const auto& task :
-       std::filesystem::directory_iterator("/proc/self/task")) {
-    if (ReadLines(task.path() / "comm").rfind("varve:", 0) == 0) ++count;
-  }
-  return count;
 }
 
 void Run(void* plugin, const char* function, const char* path) {
@@ -104,7 +97,7 @@ int main(int argc, char** argv) {
     Users users(plugin, argv[3]);
     std::thread(Run, plugin, "PluginClose", nullptr).join();
     dlclose(plugin);
-    if (CountLibraryThreads() > 0 && !IsMapped(argv[1])) {
+    if (varve::test::CountLiveThreads("varve:") > 0 && !IsMapped(argv[1])) {
       Fail("threads of the library are in code that was unmapped");
     }
     users.End();

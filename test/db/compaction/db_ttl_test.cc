@@ -8,8 +8,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <filesystem>
-#include <fstream>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -20,6 +18,7 @@
 #include "test/testing/db/manifest_edits.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
+#include "test/testing/machine/live_threads.h"
 #include "util/base/mutex.h"
 #include "varve/column_family.h"
 #include "varve/listener.h"
@@ -363,16 +362,7 @@ TEST_F(DbTtlTest, TimesThatTheManifestDoesNotHaveAreTheTables) {
 // ---- The thread of an idle database -----------------------------------------
 
 // Returns how many threads of this process wait for tables to get due.
-int AgeThreads() {
-  int count = 0;
-  for (const auto& task :
-       std::filesystem::directory_iterator("/proc/self/task")) {
-    std::ifstream file(task.path() / "comm");
-    std::string name;
-    if (std::getline(file, name) && name.starts_with("varve:age")) ++count;
-  }
-  return count;
-}
+int AgeThreads() { return CountLiveThreads("varve:age"); }
 
 class DbAgeThreadTest : public DbTestBase {
  protected:

@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "test/testing/db_helpers.h"
+#include "test/testing/machine/live_threads.h"
 #include "test/testing/temp_dir.h"
 #include "varve/db.h"
 #include "varve/experimental.h"
@@ -240,8 +241,8 @@ INSTANTIATE_TEST_SUITE_P(, DbClosedTest,
 namespace varve::test {
 namespace {
 
-int CountEntries(const char* path) {
-  DIR* const directory = opendir(path);
+int CountDescriptors() {
+  DIR* const directory = opendir("/proc/self/fd");
   int count = 0;
   while (readdir(directory) != nullptr) ++count;
   closedir(directory);
@@ -249,8 +250,8 @@ int CountEntries(const char* path) {
 }
 
 struct Holdings {
-  int descriptors = CountEntries("/proc/self/fd");
-  int threads = CountEntries("/proc/self/task");
+  int descriptors = CountDescriptors();
+  int threads = CountLiveThreads();
   size_t write_buffers = 0;
   size_t cached = 0;
 
