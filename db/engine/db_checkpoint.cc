@@ -1,6 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "db/engine/db_impl.h"
-#include "db/parts/common_errors.h"
+#include "db/family/common_errors.h"
 #include "db/recovery/checkpoint_builder.h"
 #include "varve/checkpoint.h"
 

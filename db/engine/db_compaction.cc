@@ -3,9 +3,9 @@
 // Manual compactions, options, and waits for background work.
 
 #include "db/engine/db_impl.h"
+#include "db/family/common_errors.h"
 #include "db/options/options_check.h"
 #include "db/options/options_update.h"
-#include "db/parts/common_errors.h"
 
 namespace varve {
 

@@ -4,7 +4,7 @@
 #include <optional>
 
 #include "db/compaction/level_targets.h"
-#include "db/parts/job_events.h"
+#include "db/jobs/job_events.h"
 #include "db/snapshot/snapshot_handshake.h"
 #include "env/stopwatch.h"
 

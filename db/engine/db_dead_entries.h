@@ -10,7 +10,7 @@
 
 #include "db/dead_entries/dead_range_examination.h"
 #include "db/engine/db_read.h"
-#include "db/parts/flusher.h"
+#include "db/jobs/flusher.h"
 #include "env/stopwatch.h"
 
 namespace varve {

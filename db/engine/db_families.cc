@@ -10,8 +10,8 @@
 #include <utility>
 
 #include "db/engine/db_impl.h"
+#include "db/family/common_errors.h"
 #include "db/options/options_check.h"
-#include "db/parts/common_errors.h"
 #include "db/version/manifest_reader.h"
 #include "env/file_names.h"
 

@@ -14,7 +14,7 @@
 #include <vector>
 
 #include "db/engine/db_impl.h"
-#include "db/parts/common_errors.h"
+#include "db/family/common_errors.h"
 #include "util/base/process_wide.h"
 
 namespace varve {

@@ -4,7 +4,7 @@
 
 #include "db/engine/db_impl.h"
 
-#include "db/parts/common_errors.h"
+#include "db/family/common_errors.h"
 #include "util/base/probe.h"
 
 namespace varve {

@@ -4,8 +4,8 @@
 #include <string>
 
 #include "db/engine/db_read.h"
+#include "db/family/common_errors.h"
 #include "db/merge/merge_all.h"
-#include "db/parts/common_errors.h"
 #include "monitoring/span.h"
 #include "util/bytes/hash.h"
 

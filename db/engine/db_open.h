@@ -8,15 +8,15 @@
 #include <memory>
 #include <vector>
 
-#include "db/parts/buffering_logger.h"
-#include "db/parts/db_directory.h"
-#include "db/parts/event_queue.h"
-#include "db/parts/family_set.h"
-#include "db/parts/job_starter.h"
-#include "db/parts/wal_set.h"
-#include "db/parts/write_control.h"
+#include "db/directory/buffering_logger.h"
+#include "db/directory/db_directory.h"
+#include "db/family/family_set.h"
+#include "db/jobs/event_queue.h"
+#include "db/jobs/job_starter.h"
+#include "db/jobs/write_control.h"
 #include "db/recovery/recovery.h"
 #include "db/recovery/recovery_flush.h"
+#include "db/wal/wal_set.h"
 #include "util/base/mutex.h"
 
 namespace varve {

@@ -10,9 +10,9 @@
 #include <functional>
 #include <string>
 
-#include "db/parts/background_scheduler.h"
-#include "db/parts/column_family.h"
-#include "db/parts/wal_set.h"
+#include "db/family/column_family.h"
+#include "db/jobs/background_scheduler.h"
+#include "db/wal/wal_set.h"
 #include "util/base/mutex.h"
 #include "varve/options.h"
 #include "varve/slice.h"

@@ -10,7 +10,7 @@
 
 #include "db/engine/db_impl.h"
 #include "db/engine/db_iterator.h"
-#include "db/parts/common_errors.h"
+#include "db/family/common_errors.h"
 #include "monitoring/measured_operation.h"
 #include "monitoring/read_counts.h"
 #include "monitoring/span.h"

@@ -12,8 +12,8 @@
 
 #include "db/engine/db_iterator.h"
 #include "db/engine/merged_lookup.h"
-#include "db/parts/family_set.h"
-#include "db/parts/job_starter.h"
+#include "db/family/family_set.h"
+#include "db/jobs/job_starter.h"
 #include "db/snapshot/super_version_cache.h"
 #include "monitoring/read_counts.h"
 #include "monitoring/statistics.h"

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "db/engine/db_impl.h"
-#include "db/parts/common_errors.h"
+#include "db/family/common_errors.h"
 #include "db/version/covered_tables.h"
 #include "db/version/range_tombstone_collector.h"
 #include "db/write/write_batch_internal.h"

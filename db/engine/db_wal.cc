@@ -6,7 +6,7 @@
 #include <algorithm>
 
 #include "db/engine/db_impl.h"
-#include "db/parts/common_errors.h"
+#include "db/family/common_errors.h"
 #include "util/base/probe.h"
 
 namespace varve {

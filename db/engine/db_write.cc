@@ -6,9 +6,9 @@
 
 #include "db/compaction/compaction_picker.h"
 #include "db/engine/db_impl.h"
-#include "db/parts/common_errors.h"
-#include "db/parts/successive_merges.h"
-#include "db/parts/touched_families.h"
+#include "db/family/common_errors.h"
+#include "db/family/successive_merges.h"
+#include "db/family/touched_families.h"
 #include "db/write/group_spans.h"
 #include "db/write/scratch_batch.h"
 #include "db/write/write_batch_internal.h"

@@ -8,8 +8,8 @@
 #include <unordered_set>
 #include <utility>
 
-#include "db/parts/column_family.h"
-#include "db/parts/family_set.h"
+#include "db/family/column_family.h"
+#include "db/family/family_set.h"
 #include "db/write/write_batch_internal.h"
 #include "util/base/mutex.h"
 #include "varve/column_family.h"

@@ -29,9 +29,9 @@ BESIDE_HEADERS = "varve/testing/"
 FOLDERS = {
     "util": ["base", "threads", "bytes"],
     "table": ["block", "index", "cache", "reader", "build"],
-    "db": ["options", "merge", "filter", "memtable", "write", "wal", "version",
-           "snapshot", "compaction", "dead_entries", "folding", "recovery",
-           "parts", "engine"],
+    "db": ["options", "merge", "filter", "memtable", "write", "directory", "wal",
+           "version", "snapshot", "compaction", "dead_entries", "folding",
+           "recovery", "family", "jobs", "engine"],
 }
 # Headers that C programs include, which have C's old comments only.
 C_HEADERS = [f"include/varve/{name}.h" for name in (

@@ -13,8 +13,8 @@
 #include <utility>
 #include <vector>
 
-#include "db/parts/compactor.h"
-#include "db/parts/flusher.h"
+#include "db/jobs/compactor.h"
+#include "db/jobs/flusher.h"
 #include "db/write/write_batch_internal.h"
 #include "test/testing/db/family_parts.h"
 #include "test/testing/db_helpers.h"

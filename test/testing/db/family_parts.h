@@ -10,9 +10,9 @@
 #include <utility>
 #include <vector>
 
+#include "db/family/column_family.h"
+#include "db/family/family_set.h"
 #include "db/options/options_check.h"
-#include "db/parts/column_family.h"
-#include "db/parts/family_set.h"
 #include "db/version/manifest_reader.h"
 #include "test/testing/db_helpers.h"
 

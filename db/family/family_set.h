@@ -1,0 +1,99 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// The column families of an open database. The default family belongs to
+// DBImpl, the others to this. A family that was dropped leaves the list at
+// once, and is freed when its last handle, iterator and job have gone.
+//
+// Thread-safety: the list changes with leadership of the write queue and the DB
+// mutex held, so either suffices to read it. The rest requires the mutex.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "db/family/column_family.h"
+#include "util/threads/thread_slots.h"
+
+namespace varve {
+
+class FamilySet {
+ public:
+  explicit FamilySet(ColumnFamily* default_family)
+      : live_{default_family}, ids_{0}, db_number_(NewSlotNumber()) {}
+  FamilySet(const FamilySet&) = delete;
+  FamilySet& operator=(const FamilySet&) = delete;
+
+  // The live families by increasing id. The first is the default one.
+  const std::vector<ColumnFamily*>& live() const { return live_; }
+  bool HasOthers() const { return live_.size() > 1; }
+  // The number of the DB, which no other one has in this process.
+  uint64_t db_number() const { return db_number_; }
+  // Returns the live family with that id or name, or null. Without dropped
+  // families, an id is found at once.
+  ColumnFamily* Find(uint32_t id) const {
+    return id < ids_.size() && ids_[id] == id ? live_[id] : Search(id);
+  }
+  ColumnFamily* Find(const std::string& name) const;
+
+  // Returns how many live families have memtables that wait for a flush.
+  int CountToFlushLocked() const;
+  // Returns true if no memtable of the live families has an update.
+  bool AreAllFlushedLocked() const;
+  // Returns true if memtables have updates written with disable_wal. REQUIRES:
+  // leadership of the queue, or no writers.
+  bool HasUnloggedLocked() const;
+  // Returns true if a compaction runs, of a live family or of a dropped one.
+  bool AnyCompactsLocked() const;
+  // Returns true if a live family that is not among `families` needs a log
+  // before `log_number`.
+  bool OthersNeedLogsLocked(const std::vector<ColumnFamily*>& families,
+                            uint64_t log_number) const;
+  // Returns one line for each live family, for a property.
+  std::string DescribeLocked() const;
+
+  // Calls visit(family) for the live families, and for the dropped ones that
+  // still have a user.
+  template <typename Visit>
+  void ForEachUsedLocked(Visit visit) const {
+    visit(live_.front());
+    for (const auto& family : others_) visit(family.get());
+  }
+
+  // Adds a family, whose id is known.
+  void AddLocked(std::unique_ptr<ColumnFamily> family);
+  // Removes a family from the list, and the reference of the list.
+  void DropLocked(ColumnFamily* family);
+  // Records that nobody uses a dropped family any more.
+  void BuryLocked(ColumnFamily* family);
+  // Returns the live families, with a reference to each.
+  std::vector<ColumnFamily*> RefLiveLocked() const;
+  // Releases a reference to a family, or one to each of the families.
+  void UnrefLocked(ColumnFamily* family) {
+    if (family->Unref()) BuryLocked(family);
+  }
+  void UnrefLocked(const std::vector<ColumnFamily*>& families) {
+    for (ColumnFamily* const family : families) UnrefLocked(family);
+  }
+  // Families to close and free without the mutex.
+  bool HasDeadLocked() const { return !dead_.empty(); }
+  std::vector<std::unique_ptr<ColumnFamily>> TakeDeadLocked() {
+    return std::exchange(dead_, {});
+  }
+  // Returns the families that are not the default one, the dropped and the dead
+  // ones too, at the end of the database.
+  std::vector<std::unique_ptr<ColumnFamily>> TakeAllLocked();
+
+ private:
+  ColumnFamily* Search(uint32_t id) const;
+
+  std::vector<ColumnFamily*> live_;
+  std::vector<uint32_t> ids_;  // Of live_.
+  const uint64_t db_number_;
+  std::vector<std::unique_ptr<ColumnFamily>> others_;  // Owned, not dead.
+  std::vector<std::unique_ptr<ColumnFamily>> dead_;
+};
+
+}  // namespace varve

@@ -1,0 +1,86 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/family/touched_families.h"
+
+namespace varve {
+
+namespace {
+
+void CutDeadRangesOf(const FamilySet& families,
+                     const WriteQueue::Writer& writer) {
+  if (writer.update != nullptr) {
+    if (!IsDeletion(writer.update->type)) {
+      writer.update->family->dead_walks()->leader_ranges()->Cut(
+          writer.update->key);
+    }
+    return;
+  }
+  BatchReader reader;
+  BatchRecord record;
+  bool done = false;
+  // A batch that cannot be read fails when it is inserted.
+  if (!reader.Init(writer.batch->Data()).ok()) return;
+  ColumnFamily* family = families.live().front();
+  while (reader.NextOfOurs(&record, &done).ok() && !done) {
+    if (record.is_log_data || record.type == ValueType::kRangeDeletion ||
+        IsDeletion(record.type)) {
+      continue;
+    }
+    if (record.family != family->id()) family = families.Find(record.family);
+    family->dead_walks()->leader_ranges()->Cut(record.key);
+  }
+}
+
+}  // namespace
+
+bool TouchedFamilies::PaceIsDue() const {
+  bool is_due = false;
+  ForEach(
+      [&is_due](const ColumnFamily* family) { is_due |= family->PaceIsDue(); });
+  return is_due;
+}
+
+ColumnFamily* TouchedFamilies::MostPressedLocked() const {
+  ColumnFamily* most = nullptr;
+  int most_rank = -1;
+  ForEach([&](ColumnFamily* family) {
+    const int rank = family->StopCauseLocked() != StallCause::kNone
+                         ? 3
+                         : static_cast<int>(family->stall().pressure);
+    if (rank <= most_rank) return;
+    most = family;
+    most_rank = rank;
+  });
+  return most != nullptr ? most : families_.live().front();
+}
+
+bool FamiliesAreLive(const FamilySet& families,
+                     const WriteQueue::Writer& writer) {
+  if (writer.update != nullptr) return !writer.update->family->is_dropped();
+  for (const auto& [id, bytes] : WriteBatchInternal::Families(*writer.batch)) {
+    if (families.Find(id) == nullptr) return false;
+  }
+  return true;
+}
+
+void MarkUnlogged(const FamilySet& families, const WriteQueue::Group& group) {
+  group.ForEach([&families](const WriteQueue::Writer* writer) {
+    if (writer->is_refused) return;
+    TouchedFamilies(families, *writer->batch, writer->update)
+        .ForEach(
+            [](ColumnFamily* family) { family->memtable()->SetHasUnlogged(); });
+  });
+}
+
+void CutDeadRanges(const FamilySet& families, const WriteQueue::Group& group) {
+  group.ForEach([&families](const WriteQueue::Writer* writer) {
+    if (writer->is_refused) return;
+    bool any = false;
+    TouchedFamilies(families, *writer->batch, writer->update)
+        .ForEach([&any](const ColumnFamily* family) {
+          any |= !family->dead_walks()->ranges().empty();
+        });
+    if (any) CutDeadRangesOf(families, *writer);
+  });
+}
+
+}  // namespace varve

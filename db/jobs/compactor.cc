@@ -1,0 +1,275 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/jobs/compactor.h"
+
+#include <algorithm>
+#include <string>
+
+#include "db/compaction/kept_tables.h"
+#include "db/family/common_errors.h"
+#include "db/jobs/job_events.h"
+#include "env/stopwatch.h"
+#include "monitoring/measured_operation.h"
+#include "monitoring/span.h"
+#include "util/base/probe.h"
+
+namespace varve {
+
+namespace {
+
+// Sets *last to the level that a manual compaction of the range ends in: the
+// base level or the deepest one that has keys of the range, unless
+// `target_level`, if not -1, is deeper.
+Status FindOutputLevel(const Options& options, const Version& version,
+                       const UserKeyRange& range, int target_level, int* last) {
+  const LevelTargets targets = ComputeLevelTargets(options, version);
+  *last = targets.base_level;
+  for (int level = 1; level <= targets.last_level; ++level) {
+    if (version.RangeOverlapsLevel(level, range)) {
+      *last = std::max(*last, level);
+    }
+  }
+  if (target_level == -1) return Status::OK();
+  if (target_level < *last || target_level > targets.last_level) {
+    return Status::InvalidArgument(
+        "target_level is " + std::to_string(target_level) + ", must be in [" +
+        std::to_string(*last) + ", " + std::to_string(targets.last_level) +
+        "]");
+  }
+  *last = target_level;
+  return Status::OK();
+}
+
+}  // namespace
+
+void Compactor::RunJob() {
+  const TimedMutexLock lock(parts_.mutex, parts_.stats, parts_.place->env());
+  std::unique_ptr<Compaction> compaction;
+  ColumnFamily* family = nullptr;
+  if (!parts_.scheduler->is_stopping() && parts_.control->error().ok() &&
+      parts_.picker->GateIsOpenLocked()) {
+    compaction = parts_.picker->PickCompactionLocked(&family);
+  }
+  if (compaction == nullptr) {
+    parts_.scheduler->FinishLocked(JobKind::kCompaction);
+    return;
+  }
+  family->Ref();
+  // An error is in control by now.
+  RunLocked(family, compaction.get()).IgnoreError();
+  parts_.families->UnrefLocked(family);
+  parts_.jobs->PurgeLocked();
+  parts_.events->DeliverLocked();
+  parts_.scheduler->FinishLocked(JobKind::kCompaction);
+  parts_.jobs->StartDueLocked();
+}
+
+// An error is also stored in control, or in the gate. REQUIRES: the caller
+// holds a reference to the family.
+Status Compactor::RunLocked(ColumnFamily* family, Compaction* compaction) {
+  const RequestSpan span("compaction");
+  compaction->version->RefLocked();
+  compaction->MarkFilesLocked(true);
+  family->BeginCompactionLocked(compaction);
+  parts_.jobs->StartDueLocked();  // Other work can run beside this.
+
+  CompactionJobInfo info;
+  if (parts_.events->HasListeners())
+    info = DescribeCompaction(*compaction, parts_.place->path());
+  info.cf_id = family->id();
+  info.cf_name = family->name();
+  parts_.events->Add(
+      [info](EventListener* listener) { listener->OnCompactionBegin(info); });
+  parts_.events->DeliverLocked();
+  VARVE_PROBE(compaction_begin, compaction->level, compaction->output_level,
+              compaction->InputBytes(), compaction->reason);
+  const Stopwatch compacting(parts_.place->env());
+  Status status;
+  {
+    const HistogramTimer timer(parts_.stats, HistogramType::kCompactionTime,
+                               parts_.place->env());
+    status = parts_.table_jobs->CompactLocked(family, *compaction, &info);
+  }
+  CompactionStats& stats =
+      family->compactions().stats[compaction->output_level];
+  info.micros = compacting.ElapsedMicros();
+  VARVE_PROBE(compaction_end, compaction->level, compaction->output_level,
+              info.micros, status.ok());
+  stats.micros += info.micros;
+  ++stats.count;
+  Log(LogLevel::kInfo, parts_.log,
+      "[%s] %s %zu+%zu tables, level %d to %d (%s), %llu bytes: %s",
+      family->name().c_str(), compaction->trivial_move ? "moved" : "compacted",
+      compaction->inputs[0].size(), compaction->inputs[1].size(),
+      compaction->level, compaction->output_level, compaction->reason,
+      static_cast<unsigned long long>(compaction->InputBytes()),
+      status.ToString().c_str());
+  if (status.IsShutdownInProgress()) {
+    RecordTick(parts_.stats, Ticker::kCompactionCancelled);
+  }
+
+  compaction->MarkFilesLocked(false);
+  family->EndCompactionLocked(compaction, status.ok());
+  if (status.ok()) {
+    parts_.control->InstallSuperVersionLocked(family);
+    if (compaction->for_readers) {
+      family->cleaner()->CountCompactionLocked(*compaction, info.output_bytes);
+    }
+  }
+  family->cleaner()->WakeLocked();
+  parts_.versions->UnrefVersionLocked(compaction->version);
+  info.status = status;
+  parts_.events->Add([info](EventListener* listener) {
+    listener->OnCompactionCompleted(info);
+  });
+  if (status.IsNoSpace()) {
+    PauseLocked(status);
+  } else if (!status.ok() && !status.IsShutdownInProgress()) {
+    parts_.control->SetErrorLocked(status, "a compaction");
+  }
+  return status;
+}
+
+Status Compactor::RunManualLocked(ColumnFamily* family,
+                                  const CompactRangeOptions& options,
+                                  const UserKeyRange& range) {
+  CompactionGate& gate = parts_.picker->gate();
+  CompactionState& state = family->compactions();
+  while (state.is_exclusive) parts_.scheduler->WaitLocked();
+  if (family->is_dropped()) {
+    return FamilyDroppedError(family->name());
+  }
+  ++gate.manual_count;
+  if (options.exclusive_manual_compaction) {
+    state.is_exclusive = true;
+    while (!state.running.empty()) parts_.scheduler->WaitLocked();
+  }
+  Status status = CompactRangeLocked(family, options, range);
+  parts_.jobs->PurgeLocked();
+  parts_.events->DeliverLocked();
+  parts_.obsolete->AwaitLocked();
+  --gate.manual_count;
+  if (options.exclusive_manual_compaction) state.is_exclusive = false;
+  if (status.ok()) gate.error = Status::OK();
+  parts_.jobs->StartDueLocked();
+  parts_.scheduler->SignalLocked();
+  return status;
+}
+
+Status Compactor::CompactRangeLocked(ColumnFamily* family,
+                                     const CompactRangeOptions& options,
+                                     const UserKeyRange& range) {
+  int last;
+  Status status = FindOutputLevel(family->options(), *family->version(), range,
+                                  options.target_level, &last);
+  if (!status.ok()) return status;
+  // Tables moved into the last level need no second rewrite.
+  const uint64_t first_new_file = parts_.versions->NewFileNumber();
+  ManualRequest request;
+  request.range = range;
+  const bool exclusive = options.exclusive_manual_compaction;
+  for (; request.level < last && status.ok(); ++request.level) {
+    status = CompactLevelLocked(family, request, last, exclusive);
+  }
+  if (!status.ok()) return status;
+  request.below_number = first_new_file;
+  // As in RocksDB, a filter is asked for all entries.
+  const bool filters = family->options().compaction_filter != nullptr ||
+                       family->options().compaction_filter_factory != nullptr;
+  std::set<uint64_t> kept;
+  if (!options.rewrite_bottommost_level && !filters) {
+    kept = FindKeptLocked(family, last, range);
+    request.numbers = &kept;
+  }
+  return CompactLevelLocked(family, request, last, exclusive);
+}
+
+std::set<uint64_t> Compactor::FindKeptLocked(ColumnFamily* family, int level,
+                                             const UserKeyRange& range)
+    VARVE_NO_THREAD_SAFETY_ANALYSIS {
+  Version* const version = family->version();
+  version->RefLocked();
+  parts_.mutex->Unlock();
+  std::set<uint64_t> kept =
+      FindKeptTables(*version, level, range, parts_.table_jobs->ScanSnapshots(),
+                     family->options().merge_operator != nullptr);
+  parts_.mutex->Lock();
+  parts_.versions->UnrefVersionLocked(version);
+  return kept;
+}
+
+// Compacts a level of the request into the next level, or into `last` if that
+// is not deeper. `exclusive`: CompactionState::is_exclusive was set by this
+// call.
+Status Compactor::CompactLevelLocked(ColumnFamily* family,
+                                     ManualRequest request, int last,
+                                     bool exclusive) {
+  std::string done;
+  Slice after;
+  for (;;) {
+    if (parts_.scheduler->is_stopping()) return Status::ShutdownInProgress();
+    if (!parts_.control->error().ok()) return parts_.control->error();
+    // Another call can set it between two steps of this one.
+    if (family->compactions().is_exclusive && !exclusive) {
+      parts_.scheduler->WaitLocked();
+      continue;
+    }
+    // Repeat after each wait. Another compaction may have moved older entries
+    // into a level that was empty, and these must not end up below them.
+    const LevelTargets targets =
+        ComputeLevelTargets(family->options(), *family->version());
+    request.output_level =
+        request.level < last ? std::min(targets.NextLevel(request.level), last)
+                             : last;
+    bool blocked;
+    const auto compaction = PickManualCompaction(
+        parts_.picker->ContextLocked(*family), request, &blocked);
+    if (blocked) {
+      parts_.scheduler->WaitLocked();
+      continue;
+    }
+    if (compaction == nullptr) return Status::OK();
+    done.clear();
+    for (const FileMetaData* file : compaction->inputs[0]) {
+      if (done.empty() ||
+          family->comparator().Compare(file->largest, done) > 0) {
+        done = file->largest;
+      }
+    }
+    Status status = RunLocked(family, compaction.get());
+    parts_.jobs->PurgeLocked();  // The next step may need the space.
+    // Level 0 is compacted at once: tables flushed during the call are not
+    // requested.
+    if (!status.ok() || request.level == 0) return status;
+    after = done;
+    request.after = &after;
+  }
+}
+
+void Compactor::PauseLocked(const Status& status) {
+  if (parts_.picker->gate().error.ok()) {
+    Log(LogLevel::kWarn, parts_.log, "compactions pause: %s",
+        status.ToString().c_str());
+    parts_.picker->gate().error = status.Annotate(
+        "writes are stopped: no space for the compactions that they wait for");
+  }
+  if (!parts_.control->IsEndingLocked()) parts_.auto_resume->StartLocked();
+  parts_.scheduler->SignalLocked();
+}
+
+void Compactor::ResumeLocked() {
+  if (parts_.picker->gate().error.ok()) return;
+  parts_.picker->gate().error = Status::OK();
+  parts_.jobs->StartDueLocked();
+  parts_.scheduler->SignalLocked();
+}
+
+void Compactor::RetryLocked() {
+  ResumeLocked();
+  while (parts_.scheduler->JobsLocked(JobKind::kCompaction) > 0 &&
+         parts_.picker->gate().error.ok() && parts_.control->error().ok() &&
+         !parts_.scheduler->is_stopping()) {
+    parts_.scheduler->WaitLocked();
+  }
+}
+
+}  // namespace varve

@@ -1,0 +1,104 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// Replaces the log and the memtables that are full, and writes immutable
+// memtables to tables. Thread-safety: functions called ...Locked require the DB
+// mutex. Only the leader of the write queue may call the functions marked "for
+// the leader".
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "db/family/family_set.h"
+#include "db/jobs/job_picker.h"
+#include "db/jobs/job_starter.h"
+#include "db/jobs/table_jobs.h"
+#include "db/jobs/write_control.h"
+#include "db/wal/wal_set.h"
+#include "db/write/write_queue.h"
+#include "util/base/mutex.h"
+
+namespace varve {
+
+class Flusher {
+ public:
+  // Parts of the database. All must outlive this object.
+  struct Parts {
+    const Options* options;
+    const DbDirectory* place;
+    VersionSet* versions;
+    FamilySet* families;
+    WalSet* wals;
+    WriteQueue* write_queue;
+    WriteControl* control;
+    JobPicker* picker;
+    JobStarter* jobs;
+    TableJobs* table_jobs;
+    EventQueue* events;
+    BackgroundScheduler* scheduler;
+    Logger* log;
+    StatisticsImpl* stats;  // May be null.
+    Mutex* mutex;           // The DB's.
+    bool is_read_only;
+  };
+
+  explicit Flusher(const Parts& parts) : parts_(parts) {}
+  Flusher(const Flusher&) = delete;
+  Flusher& operator=(const Flusher&) = delete;
+
+  // ---- For the leader ----
+
+  // Starts a new log, and a new memtable of each of the families. Adds the
+  // families that keep too many logs. May release the mutex and reacquire it.
+  Status SwitchLocked(std::vector<ColumnFamily*> families);
+  // Does SwitchLocked, or sets *wait if the logs have reached their bound.
+  Status ReplaceLogLocked(std::vector<ColumnFamily*> families, bool* wait);
+  // Writes the buffered end of the newest log to the operating system, and
+  // syncs all logs if `sync` is set. May release the mutex and reacquire it.
+  Status FlushLogLocked(bool sync);
+  // Flushes all memtables. Writers wait until this is done. May release the
+  // mutex and reacquire it.
+  Status FlushAllLocked();
+
+  // ---- With the mutex ----
+
+  // Writes the immutable memtables of the families to tables, and names these
+  // in one step. Sets *counts to the number of flushed memtables of each
+  // family. See TableJobs::FlushLocked for `atomic`. May release the mutex and
+  // reacquire it.
+  Status FlushLocked(const std::vector<ColumnFamily*>& families, bool atomic,
+                     std::vector<size_t>* counts);
+  // Waits until `target` memtables of the family have been flushed since Open.
+  // Returns InvalidArgument if it is dropped before.
+  // May release the mutex and reacquire it.
+  Status AwaitLocked(const ColumnFamily& family, uint64_t target);
+
+  // Has the family's memtable switched and flushed, by the next leader of the
+  // queue or by a job. REQUIRES: the memtable is not empty.
+  void SwitchSoonLocked(ColumnFamily* family);
+
+  // ---- Without the mutex ----
+
+  // The job of a flush that is due.
+  void RunJob();
+  // Called by the budget of write buffers, on its own thread: the memtable of
+  // this family frees most.
+  void RequestSwitch(ColumnFamily* family);
+  // Leads the queue if that takes no more than some milliseconds. Does not wait
+  // for a leader, who may wait for the calling job.
+  [[nodiscard]] bool TryLead(WriteQueue::Writer* leader);
+
+ private:
+  // Returns false if the database is closing, stops its jobs or has an error.
+  bool MayBeginJobsLocked() const;
+  void StartSwitchJobLocked();
+  void RunSwitchJob();
+  // Returns the live families whose memtables are due to be switched, and can
+  // be.
+  std::vector<ColumnFamily*> ToSwitchLocked() const;
+
+  const Parts parts_;
+};
+
+}  // namespace varve

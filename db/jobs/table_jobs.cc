@@ -1,0 +1,335 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/jobs/table_jobs.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <memory>
+
+#include "db/compaction/compaction_picker.h"
+#include "db/compaction/flush_job.h"
+#include "db/compaction/parallel_compaction.h"
+#include "db/jobs/job_events.h"
+#include "env/file_names.h"
+#include "env/stopwatch.h"
+#include "monitoring/measured_operation.h"
+#include "monitoring/span.h"
+#include "util/base/probe.h"
+
+namespace varve {
+
+std::vector<SequenceNumber> TableJobs::ScanSnapshots() const {
+  const HistogramTimer timer(parts_.stats, HistogramType::kSnapshotScan,
+                             parts_.place->env());
+  return parts_.snapshots->Scan();
+}
+
+TableJobs::FamilyFlush TableJobs::BeginFlushLocked(ColumnFamily* family,
+                                                   const FlushJobInfo& info,
+                                                   uint64_t now_us) {
+  // No more than the caller saw: with atomic_flush, later ones belong to a
+  // flush with other families.
+  const auto begin = family->immutable().begin();
+  FamilyFlush flush{
+      family,
+      {begin, begin + static_cast<std::ptrdiff_t>(info.memtables)},
+      parts_.versions->NewFileNumber(),
+      family->version(),
+      {},
+      {}};
+  uint64_t entries = 0;
+  for (const MemTable* memtable : flush.memtables) {
+    entries += memtable->EntryCount();
+  }
+  family->flush_pace()->Begin(entries, now_us);
+  flush.version->RefLocked();
+  VARVE_PROBE(flush_begin, flush.number, flush.memtables.size(), entries);
+  return flush;
+}
+
+uint64_t TableJobs::FamilyFlush::NextLogLocked() const {
+  const auto& immutable = family->immutable();
+  const MemTable* const next = immutable.size() > memtables.size()
+                                   ? immutable[memtables.size()]
+                                   : family->memtable();
+  return next->wal_number();
+}
+
+Status TableJobs::WriteTable(FamilyFlush* flush) const {
+  Status status = parts_.place->Verify();
+  if (!status.ok() || flush->memtables.empty()) return status;
+  CompactionIterator::Drops drops;
+  status = FlushMemTables(*flush->family->output_context(), *flush->version, {},
+                          flush->memtables, ScanSnapshots(), flush->number,
+                          &flush->edit, &drops, flush->family->flush_pace(),
+                          TableFileCreationReason::kFlush,
+                          parts_.scheduler->stop_flag());
+  CountDrops(parts_.stats, drops);
+  if (status.ok()) OpenOutputs(flush->family, flush->edit);
+  return status;
+}
+
+void TableJobs::EndFlushLocked(const FamilyFlush& flush, uint64_t micros,
+                               FlushJobInfo* info) {
+  ColumnFamily* const family = flush.family;
+  for (const auto& [level, file] : flush.edit.new_files()) {
+    uint64_t* const debt = &family->compactions().space_debt;
+    *debt -= std::min(*debt, file.file_size);
+    info->file_number = file.number;
+    info->file_bytes = file.file_size;
+    Log(LogLevel::kInfo, parts_.log,
+        "[%s] flushed %zu memtables to table %llu, %llu bytes",
+        family->name().c_str(), flush.memtables.size(),
+        static_cast<unsigned long long>(file.number),
+        static_cast<unsigned long long>(file.file_size));
+  }
+  family->flush_pace()->End(MonotonicMicros(parts_.place->env()));
+  family->CountFlushesLocked(flush.edit, 1, micros);
+}
+
+// The analysis cannot tell that the mutex is the DB's, here and below.
+Status TableJobs::FlushLocked(const std::vector<ColumnFamily*>& families,
+                              bool atomic, std::vector<FlushJobInfo>* infos,
+                              const SyncLogs& sync_logs)
+    VARVE_NO_THREAD_SAFETY_ANALYSIS {
+  const RequestSpan span("flush");
+  const Stopwatch flushing(parts_.place->env());
+  std::vector<FamilyFlush> flushes;
+  for (size_t i = 0; i < families.size(); ++i) {
+    flushes.push_back(
+        BeginFlushLocked(families[i], (*infos)[i], flushing.start_us()));
+  }
+  parts_.mutex->Unlock();
+  Status status = WriteTables(&flushes, atomic);
+  parts_.mutex->Lock();
+  const Status named = NameTablesLocked(&flushes, sync_logs);
+  for (size_t i = 0; i < flushes.size(); ++i) {
+    (*infos)[i].status = flushes[i].status;
+    if (!flushes[i].status.ok()) continue;
+    EndFlushLocked(flushes[i], flushing.ElapsedMicros() / flushes.size(),
+                   &(*infos)[i]);
+  }
+  return status.ok() ? named : status;
+}
+
+Status TableJobs::WriteTables(std::vector<FamilyFlush>* flushes,
+                              bool atomic) const {
+  LocalSpan step("write table");
+  Status status;
+  for (FamilyFlush& flush : *flushes) {
+    if (status.ok()) status = WriteTable(&flush);
+    flush.status = status;
+  }
+  if (!status.ok() && (atomic || !flushes->front().status.ok())) {
+    Fail(status, flushes);
+    return status;
+  }
+  step.Next("directory sync");
+  const Status synced = SyncOutputs();
+  if (!synced.ok()) Fail(synced, flushes);
+  return status.ok() ? synced : status;
+}
+
+Status TableJobs::NameTablesLocked(std::vector<FamilyFlush>* flushes,
+                                   const SyncLogs& sync_logs)
+    VARVE_NO_THREAD_SAFETY_ANALYSIS {
+  const LocalSpan step("install");
+  std::vector<ColumnFamily*> written;
+  uint64_t first = UINT64_MAX;
+  uint64_t end = 0;
+  for (const FamilyFlush& flush : *flushes) {
+    if (!flush.status.ok()) continue;
+    written.push_back(flush.family);
+    first = std::min(first, flush.NextLogLocked());
+    end = std::max(end, flush.NextLogLocked());
+  }
+  Status status;
+  if (!written.empty()) {
+    status = sync_logs(written, first, end);
+    if (!status.ok()) {
+      parts_.mutex->Unlock();
+      Fail(status, flushes);
+      parts_.mutex->Lock();
+    }
+  }
+  for (FamilyFlush& flush : *flushes) {
+    parts_.versions->UnrefVersionLocked(flush.version);
+    VARVE_PROBE(flush_end, flush.number, flush.status.ok());
+    if (flush.status.ok()) {
+      AddTablesCreated(parts_.events, parts_.place->path(), flush.edit,
+                       flush.status);
+    } else if (!flush.memtables.empty()) {
+      AddTableCreated(parts_.events, parts_.place->path(), flush.number, 0,
+                      flush.status);
+    }
+    flush.edit.SetLogNumber(flush.NextLogLocked());
+  }
+  for (;;) {
+    std::vector<VersionSet::FamilyEdit> edits;
+    for (FamilyFlush& flush : *flushes) {
+      if (!flush.status.ok()) continue;
+      edits.push_back({flush.family->versions(), &flush.edit});
+    }
+    if (edits.empty()) return status;
+    status = parts_.versions->LogAndApply(edits);
+    if (!status.IsShutdownInProgress()) break;
+    // A family was dropped while the tables were written.
+    FailDroppedLocked(status, flushes);
+    status = Status::OK();
+  }
+  if (status.ok()) return status;
+  for (FamilyFlush& flush : *flushes) {
+    if (flush.status.ok()) flush.status = status;
+  }
+  return status;
+}
+
+void TableJobs::Fail(const Status& status,
+                     std::vector<FamilyFlush>* flushes) const {
+  for (FamilyFlush& flush : *flushes) {
+    if (!flush.status.ok()) continue;
+    flush.status = status;
+    RemoveOutputs(flush.family, flush.edit);
+  }
+}
+
+void TableJobs::FailDroppedLocked(const Status& status,
+                                  std::vector<FamilyFlush>* flushes) const
+    VARVE_NO_THREAD_SAFETY_ANALYSIS {
+  std::vector<const FamilyFlush*> failed;
+  for (FamilyFlush& flush : *flushes) {
+    if (!flush.status.ok() || !flush.family->versions()->is_dropped()) continue;
+    flush.status = status;
+    failed.push_back(&flush);
+  }
+  parts_.mutex->Unlock();
+  for (const FamilyFlush* flush : failed) {
+    RemoveOutputs(flush->family, flush->edit);
+  }
+  parts_.mutex->Lock();
+}
+
+Status TableJobs::CompactLocked(
+    ColumnFamily* family, const Compaction& compaction,
+    CompactionJobInfo* info) VARVE_NO_THREAD_SAFETY_ANALYSIS {
+  VersionEdit edit;
+  CompactionStats& stats = family->compactions().stats[compaction.output_level];
+  RecordInHistogram(parts_.stats, HistogramType::kCompactionFiles,
+                    compaction.inputs[0].size() + compaction.inputs[1].size());
+  if (compaction.trivial_move) {
+    compaction.RemoveInputs(&edit);
+    for (const FileMetaData* file : compaction.inputs[0]) {
+      edit.AddFile(compaction.output_level, *file);
+    }
+    stats.moved_bytes += compaction.InputBytes();
+    return parts_.versions->LogAndApply(family->versions(), &edit);
+  }
+  CompactionResult result;
+  parts_.mutex->Unlock();
+  const std::vector<SequenceNumber> snapshots = ScanSnapshots();
+  Status status = parts_.place->Verify();
+  if (status.ok()) {
+    status = RunCompaction(
+        *family->output_context(), compaction, family->table_cache(), snapshots,
+        [this] { return parts_.versions->NewFileNumber(); },
+        parts_.scheduler->stop_flag(), &edit, &result);
+  }
+  if (status.ok()) {
+    status = SyncOutputs();
+    if (!status.ok()) RemoveOutputs(family, edit);
+  }
+  if (status.ok()) OpenOutputs(family, edit);
+  const auto trace = std::make_shared<const CompactionTrace>(
+      CompactionTrace{snapshots, compaction.bottommost});
+  for (auto& [level, file] : *edit.mutable_new_files()) file.trace = trace;
+  const uint64_t upper_bytes =
+      TotalFileSize(compaction.inputs[0]) - result.bytes_skipped[0];
+  const uint64_t level_bytes =
+      TotalFileSize(compaction.inputs[1]) - result.bytes_skipped[1];
+  RecordTick(parts_.stats, Ticker::kCompactReadBytes,
+             upper_bytes + level_bytes);
+  RecordTick(parts_.stats, Ticker::kCompactWriteBytes, result.bytes_written);
+  CountDrops(parts_.stats, result.drops);
+  parts_.mutex->Lock();
+  stats.upper_bytes_read += upper_bytes;
+  stats.level_bytes_read += level_bytes;
+  stats.entries_read += result.entries_read;
+  stats.entries_dropped += result.drops.Total();
+  stats.bytes_written += result.bytes_written;
+  AddTablesCreated(parts_.events, parts_.place->path(), edit, status);
+  for (const uint64_t number : result.abandoned) {
+    AddTableCreated(parts_.events, parts_.place->path(), number, 0, status);
+  }
+  uint64_t reclaimable_bytes = 0;
+  for (const auto& [level, file] : edit.new_files()) {
+    info->output_files.push_back(file.number);
+    reclaimable_bytes += file.reclaimable_bytes;
+  }
+  info->output_bytes = result.bytes_written;
+  if (status.ok()) {
+    status = parts_.versions->LogAndApply(family->versions(), &edit);
+    if (status.IsShutdownInProgress()) {
+      parts_.mutex->Unlock();
+      RemoveOutputs(family, edit);
+      parts_.mutex->Lock();
+    }
+  }
+  if (status.ok() && compaction.for_space) {
+    family->compactions().space_debt +=
+        RewrittenInVain(compaction, result.bytes_written, reclaimable_bytes);
+  }
+  return status;
+}
+
+void TableJobs::OpenOutputs(ColumnFamily* family,
+                            const VersionEdit& edit) const {
+  for (const auto& [level, file] : edit.new_files()) {
+    std::shared_ptr<Table> table;
+    // The read that needs the table tries again and reports the error.
+    family->table_cache()->Find(file.table_file(), &table).IgnoreError();
+  }
+}
+
+void TableJobs::RemoveOutputs(ColumnFamily* family,
+                              const VersionEdit& edit) const {
+  for (const auto& [level, file] : edit.new_files()) {
+    family->table_cache()->Evict(file.number);
+    parts_.place->env()
+        ->RemoveFile(TableFileName(parts_.place->path(), file.number))
+        .IgnoreError();
+  }
+}
+
+Status TableJobs::DropLocked(ColumnFamily* family,
+                             const std::vector<CoveredTable>& tables,
+                             bool* dropped) {
+  VersionEdit edit;
+  std::vector<FileMetaData*> removed_files;
+  Version* const version = family->version();
+  for (const CoveredTable& table : tables) {
+    for (FileMetaData* file : version->files(table.level)) {
+      if (file->number != table.number || file->being_compacted) continue;
+      edit.RemoveFile(table.level, table.number);
+      removed_files.push_back(file);
+    }
+  }
+  if (removed_files.empty()) return Status::OK();
+  // The mutex is released while the edit is written: no compaction may take
+  // them as inputs then.
+  const auto mark = [&removed_files](bool being_compacted) {
+    for (FileMetaData* file : removed_files) {
+      file->being_compacted = being_compacted;
+    }
+  };
+  mark(true);
+  version->RefLocked();
+  Status status = parts_.versions->LogAndApply(family->versions(), &edit);
+  mark(false);
+  parts_.versions->UnrefVersionLocked(version);
+  if (!status.ok()) return status;
+  *dropped = true;
+  Log(LogLevel::kInfo, parts_.log, "dropped %zu tables, all of it deleted",
+      edit.deleted_files().size());
+  return status;
+}
+
+}  // namespace varve

@@ -1,0 +1,117 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: compactions empty the levels above, pause without space, and stop
+// writes after other errors. Method: the parts of a database in memory, in
+// which writes of files fail on demand.
+
+#include "db/jobs/compactor.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <memory>
+#include <string>
+
+#include "test/testing/db/engine_parts.h"
+#include "varve/testing/fault_injection_env.h"
+
+namespace varve::test {
+namespace {
+
+class CompactorTest : public ::testing::Test {
+ protected:
+  CompactorTest() { options_.level0_file_num_compaction_trigger = 2; }
+
+  // Adds two tables with the same key, so that neither can be moved.
+  void AddTables() {
+    for (int i = 0; i < 2; ++i) {
+      parts_.Put(family_, "key");
+      parts_.Switch({family_});
+      parts_.Flush({family_});
+    }
+  }
+  Status Compact(const CompactRangeOptions& options = {}) {
+    MutexLock lock(&parts_.mutex);
+    return parts_.compactor.RunManualLocked(family_, options, UserKeyRange{});
+  }
+  void RunJob() {
+    parts_.RunJob(JobKind::kCompaction, [this] { parts_.compactor.RunJob(); });
+  }
+  int Level0Files() {
+    MutexLock lock(&parts_.mutex);
+    return family_->version()->NumFiles(0);
+  }
+
+  Options options_ = TinyOptions();
+  const std::unique_ptr<Env> memory_ = NewMemoryEnv(Env::Default());
+  FaultInjectionEnv env_{memory_.get()};
+  EngineParts parts_{&options_, &env_};
+  ColumnFamily* const family_ = &parts_.family;
+};
+
+TEST_F(CompactorTest, EmptiesLevel0) {
+  AddTables();
+  EXPECT_EQ(Level0Files(), 2);
+  ASSERT_TRUE(Ok(Compact()));
+  EXPECT_EQ(Level0Files(), 0);
+}
+
+TEST_F(CompactorTest, RunsTheCompactionThatIsDue) {
+  AddTables();
+  RunJob();
+  EXPECT_EQ(Level0Files(), 0);
+}
+
+TEST_F(CompactorTest, RunsNoJobBesideAnExclusiveCompaction) {
+  AddTables();
+  family_->compactions().is_exclusive = true;
+  RunJob();
+  EXPECT_EQ(Level0Files(), 2);
+  family_->compactions().is_exclusive = false;
+}
+
+TEST_F(CompactorTest, ExcludesNothingAfterAnExclusiveCompaction) {
+  AddTables();
+  CompactRangeOptions options;
+  options.exclusive_manual_compaction = true;
+  ASSERT_TRUE(Ok(Compact(options)));
+  EXPECT_FALSE(family_->compactions().is_exclusive);
+  EXPECT_EQ(parts_.picker.gate().manual_count, 0);
+}
+
+TEST_F(CompactorTest, RefusesALevelAboveTheData) {
+  AddTables();
+  ASSERT_TRUE(Ok(Compact()));
+  CompactRangeOptions options;
+  options.target_level = 1;
+  EXPECT_TRUE(Compact(options).IsInvalidArgument());
+}
+
+TEST_F(CompactorTest, PausesWithoutSpace) {
+  AddTables();
+  env_.FailAfter(0, Status::FromErrno("test", ENOSPC), kWriteOperation);
+  EXPECT_TRUE(Compact().IsNoSpace());
+  env_.ClearFailure();
+  EXPECT_FALSE(parts_.picker.GateIsOpenLocked());
+  EXPECT_TRUE(parts_.control.error().ok());
+  EXPECT_EQ(Level0Files(), 2);
+  {
+    MutexLock lock(&parts_.mutex);
+    parts_.compactor.RetryLocked();
+    EXPECT_TRUE(parts_.picker.GateIsOpenLocked());
+  }
+  ASSERT_TRUE(Ok(Compact()));
+  EXPECT_EQ(Level0Files(), 0);
+}
+
+TEST_F(CompactorTest, StopsWritesAfterOtherErrors) {
+  AddTables();
+  env_.FailAfter(0, Status::IOError("test"), kWriteOperation);
+  EXPECT_TRUE(Compact().IsIOError());
+  env_.ClearFailure();
+  EXPECT_TRUE(parts_.control.error().IsIOError());
+  EXPECT_TRUE(Compact().IsIOError());
+}
+
+}  // namespace
+}  // namespace varve::test

@@ -1,0 +1,63 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: events are delivered in their order, without the mutex, by one thread
+// at a time, which the queue tells of. Method: a listener that looks.
+
+#include "db/jobs/event_queue.h"
+
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace varve::test {
+namespace {
+
+class Listener : public EventListener {
+ public:
+  void OnBackgroundError(const std::string& where,
+                         const Status& /*error*/) override {
+    heard.push_back(where);
+    if (queue == nullptr) return;
+    MutexLock lock(mutex);
+    was_delivering = was_delivering && queue->IsDeliveringLocked();
+    queue->DeliverLocked();  // Leaves it to the thread that delivers.
+  }
+  std::vector<std::string> heard;
+  EventQueue* queue = nullptr;
+  Mutex* mutex = nullptr;
+  bool was_delivering = true;
+};
+
+TEST(EventQueueTest, DeliversInOrderAndSaysSo) {
+  Mutex mutex;
+  const auto listener = std::make_shared<Listener>();
+  EventQueue queue({listener}, &mutex);
+  listener->queue = &queue;
+  listener->mutex = &mutex;
+  MutexLock lock(&mutex);
+  for (const char* where : {"a", "b"}) {
+    queue.Add([where](EventListener* l) {
+      l->OnBackgroundError(where, Status::OK());
+    });
+  }
+  EXPECT_FALSE(queue.IsDeliveringLocked());
+  queue.DeliverLocked();
+  EXPECT_FALSE(queue.IsDeliveringLocked());
+  queue.FinishLocked();
+  EXPECT_TRUE(listener->was_delivering);
+  EXPECT_EQ(listener->heard, (std::vector<std::string>{"a", "b"}));
+}
+
+TEST(EventQueueTest, KeepsNothingWithoutListeners) {
+  Mutex mutex;
+  EventQueue queue({}, &mutex);
+  EXPECT_FALSE(queue.HasListeners());
+  queue.Add([](EventListener*) { ADD_FAILURE(); });
+  MutexLock lock(&mutex);
+  queue.DeliverLocked();
+}
+
+}  // namespace
+}  // namespace varve::test

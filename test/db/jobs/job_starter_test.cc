@@ -1,0 +1,124 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: a job begins when it is due, and never in a database that must not
+// change. Method: the parts of a database in memory; jobs that only count.
+
+#include "db/jobs/job_starter.h"
+
+#include <gtest/gtest.h>
+
+#include <cerrno>
+#include <memory>
+#include <string>
+#include <thread>
+
+#include "test/testing/db/engine_parts.h"
+
+namespace varve::test {
+namespace {
+
+class JobStarterTest : public ::testing::Test {
+ protected:
+  JobStarterTest() { options_.level0_file_num_compaction_trigger = 1; }
+
+  // Makes a flush due, and starts the jobs that are due.
+  void MakeFlushDue() {
+    parts_.Put(&parts_.family, "key");
+    parts_.Switch({&parts_.family});
+    AwaitJobs();
+  }
+  void AwaitJobs() {
+    MutexLock lock(&parts_.mutex);
+    parts_.AwaitJobsLocked();
+  }
+
+  Options options_ = TinyOptions();
+  const std::unique_ptr<Env> env_ = NewMemoryEnv(Env::Default());
+  EngineParts parts_{&options_, env_.get()};
+};
+
+TEST_F(JobStarterTest, StartsAFlushAndACompaction) {
+  parts_.jobs.TryStartDue();
+  AwaitJobs();
+  EXPECT_EQ(parts_.flushes, 0);
+  EXPECT_EQ(parts_.compactions, 0);
+  MakeFlushDue();
+  EXPECT_EQ(parts_.flushes, 1);
+  EXPECT_EQ(parts_.compactions, 0);
+  parts_.Flush({&parts_.family});
+  parts_.jobs.TryStartDue();
+  AwaitJobs();
+  EXPECT_EQ(parts_.flushes, 1);
+  EXPECT_EQ(parts_.compactions, 1);
+}
+
+TEST_F(JobStarterTest, StartsNoCompactionWhileTheyPause) {
+  MakeFlushDue();
+  parts_.Flush({&parts_.family});
+  parts_.picker.gate().error = Status::FromErrno("test", ENOSPC);
+  parts_.jobs.TryStartDue();
+  AwaitJobs();
+  EXPECT_EQ(parts_.compactions, 0);
+}
+
+TEST_F(JobStarterTest, StartsNothingAfterAnError) {
+  {
+    MutexLock lock(&parts_.mutex);
+    parts_.control.SetErrorLocked(Status::Corruption("test"), "a test");
+  }
+  MakeFlushDue();
+  EXPECT_EQ(parts_.flushes, 0);
+}
+
+TEST_F(JobStarterTest, StartsNothingInAnInheritedDatabase) {
+  parts_.control.inheritance().Inherit(true);
+  MakeFlushDue();
+  EXPECT_EQ(parts_.flushes, 0);
+}
+
+TEST_F(JobStarterTest, StartsNothingOnceTheSchedulerStops) {
+  {
+    MutexLock lock(&parts_.mutex);
+    parts_.scheduler.StopLocked();
+  }
+  MakeFlushDue();
+  EXPECT_EQ(parts_.flushes, 0);
+}
+
+TEST_F(JobStarterTest, DoesNotWaitForTheMutex) {
+  MakeFlushDue();
+  const int before = parts_.flushes;
+  {
+    MutexLock lock(&parts_.mutex);
+    std::thread reader([this] { parts_.jobs.TryStartDue(); });
+    reader.join();
+  }
+  AwaitJobs();
+  EXPECT_EQ(parts_.flushes, before);
+}
+
+TEST_F(JobStarterTest, RemovesFilesOnAnotherThread) {
+  MakeFlushDue();
+  parts_.Flush({&parts_.family});
+  MutexLock lock(&parts_.mutex);
+  ASSERT_TRUE(parts_.obsolete.AnyLocked());
+  parts_.jobs.PurgeLaterLocked();
+  parts_.jobs.PurgeLaterLocked();
+  EXPECT_EQ(parts_.scheduler.JobsLocked(JobKind::kPurge), 1);
+  parts_.AwaitJobsLocked();
+  EXPECT_FALSE(parts_.obsolete.AnyLocked());
+}
+
+TEST_F(JobStarterTest, RemovesNothingOfAnInheritedDatabase) {
+  MakeFlushDue();
+  parts_.Flush({&parts_.family});
+  parts_.control.inheritance().Inherit(true);
+  MutexLock lock(&parts_.mutex);
+  parts_.jobs.PurgeLaterLocked();
+  parts_.jobs.PurgeLocked();
+  EXPECT_EQ(parts_.scheduler.JobsLocked(), 0);
+  EXPECT_TRUE(parts_.obsolete.AnyLocked());
+}
+
+}  // namespace
+}  // namespace varve::test

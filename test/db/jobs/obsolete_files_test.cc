@@ -1,0 +1,235 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: what is obsolete is removed, and not while somebody needs it to stay.
+// Method: logs of a database in memory that is made of its parts alone; what
+// happens to tables is in db_reclaim_test.cc and db_checkpoint_test.cc.
+
+#include "db/jobs/obsolete_files.h"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <condition_variable>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <utility>
+
+#include "env/file_names.h"
+#include "test/testing/db/family_parts.h"
+#include "test/testing/db_helpers.h"
+#include "varve/write_buffer_manager.h"
+
+namespace varve::test {
+namespace {
+
+// Blocks the removal of tables while that is wanted.
+class BlockingEnv final : public EnvWrapper {
+ public:
+  explicit BlockingEnv(Env* target) : EnvWrapper(target) {}
+  Status RemoveFile(const std::string& path) override {
+    if (path.ends_with(".sst")) {
+      std::unique_lock lock(mutex_);
+      is_in_call_ = true;
+      changed_.notify_all();
+      changed_.wait(lock, [this] { return !blocks_; });
+    }
+    return EnvWrapper::RemoveFile(path);
+  }
+  void Block() {
+    std::unique_lock lock(mutex_);
+    blocks_ = true;
+    is_in_call_ = false;
+  }
+  void AwaitCall() {
+    std::unique_lock lock(mutex_);
+    changed_.wait(lock, [this] { return is_in_call_; });
+  }
+  void Unblock() {
+    std::unique_lock lock(mutex_);
+    blocks_ = false;
+    changed_.notify_all();
+  }
+
+ private:
+  std::mutex mutex_;
+  std::condition_variable changed_;
+  bool blocks_ = false;
+  bool is_in_call_ = false;
+};
+
+class ObsoleteFilesTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    ASSERT_TRUE(Ok(place_.Open(false, true)));
+    parts_.Begin(place_.directory());
+    MutexLock lock(&mutex_);
+    for (uint64_t number : {1, 2, 3}) {
+      WalSet::Wal wal;
+      ASSERT_TRUE(Ok(wals_.Create(number, false, &wal)));
+      wals_.AddLocked(std::move(wal));
+    }
+  }
+  void TearDown() override {
+    MutexLock lock(&mutex_);
+    wals_.CloseLocked().IgnoreError();
+    place_.Unlock().IgnoreError();
+    mutex_.Unlock();
+    parts_.Close();
+    mutex_.Lock();
+  }
+
+  ColumnFamily* AddFamily() {
+    MutexLock lock(&mutex_);
+    return parts_.AddLocked("family", &family_options_);
+  }
+  // Records two tables that no version of the family needs any more.
+  void AddTables(ColumnFamily* family) {
+    MutexLock lock(&mutex_);
+    for (int i = 0; i < 2; ++i) {
+      auto* const file = new FileMetaData;
+      file->number = parts_.versions.NewFileNumber();
+      parts_.versions.obsolete_files()->push_back(
+          {file, family->table_cache()});
+    }
+  }
+  void Drop(ColumnFamily* family) {
+    MutexLock lock(&mutex_);
+    FamilyVersions* const dropped[] = {family->versions()};
+    ASSERT_TRUE(Ok(parts_.versions.DropFamiliesLocked(dropped)));
+    parts_.families.DropLocked(family);
+  }
+
+  void Remove() {
+    MutexLock lock(&mutex_);
+    obsolete_.RemoveLocked();
+  }
+  bool LogExists(uint64_t number) {
+    return env_.FileExists(WalFileName("/db", number)).ok();
+  }
+
+  Options options_ = TinyOptions();
+  Options family_options_ = TinyOptions();
+  const std::unique_ptr<Env> memory_ = NewMemoryEnv(Env::Default());
+  BlockingEnv env_{memory_.get()};
+  FamilyParts parts_{&options_, &env_};
+  Mutex& mutex_ = parts_.mutex;
+  DbDirectory place_{&env_, "/db"};
+  WalSet wals_{&place_, &options_, nullptr, &mutex_};
+  BackgroundScheduler scheduler_{&env_, &mutex_};
+  EventQueue events_{{}, &mutex_};
+  ObsoleteFiles obsolete_{
+      ObsoleteFiles::Parts{&place_, &parts_.versions, &wals_, &parts_.families,
+                           &events_, &scheduler_, nullptr, &mutex_}};
+};
+
+TEST_F(ObsoleteFilesTest, RemovesReleasedLogs) {
+  EXPECT_FALSE(obsolete_.AnyLocked());
+  wals_.ReleaseLocked(3);
+  EXPECT_TRUE(obsolete_.AnyLocked());
+  EXPECT_FALSE(obsolete_.has_removed());
+  Remove();
+  EXPECT_FALSE(obsolete_.AnyLocked());
+  EXPECT_EQ(obsolete_.running(), 0);
+  EXPECT_FALSE(LogExists(1));
+  EXPECT_FALSE(LogExists(2));
+  EXPECT_TRUE(LogExists(3));
+  EXPECT_TRUE(obsolete_.has_removed());
+  obsolete_.ForgetRemovedLocked();
+  EXPECT_FALSE(obsolete_.has_removed());
+}
+
+TEST_F(ObsoleteFilesTest, FilesStayWhileTheyAreHeld) {
+  wals_.ReleaseLocked(2);
+  obsolete_.HoldLocked();
+  obsolete_.HoldLocked();
+  EXPECT_FALSE(obsolete_.AnyLocked());
+  Remove();
+  EXPECT_TRUE(LogExists(1));
+  obsolete_.LetGoLocked();
+  EXPECT_TRUE(obsolete_.is_held());
+  obsolete_.LetGoLocked();
+  EXPECT_FALSE(obsolete_.is_held());
+  EXPECT_TRUE(obsolete_.AnyLocked());
+  Remove();
+  EXPECT_FALSE(LogExists(1));
+}
+
+// A family that is closed waits for the budget's call, during which the hold
+// begins.
+TEST_F(ObsoleteFilesTest, FilesStayIfTheHoldBeginsWhileAFamilyIsClosed) {
+  constexpr size_t kBudget = 64 << 10;
+  family_options_.write_buffer_manager =
+      std::make_shared<WriteBufferManager>(kBudget);
+  std::atomic<bool> is_in_call{false};
+  parts_.request_switch = [&](ColumnFamily*) {
+    is_in_call = true;
+    for (bool is_held = false; !is_held; std::this_thread::yield()) {
+      MutexLock lock(&mutex_);
+      if (obsolete_.running() == 0) continue;
+      EXPECT_FALSE(parts_.families.HasDeadLocked());
+      obsolete_.HoldLocked();
+      is_held = true;
+    }
+  };
+  ColumnFamily* const family = AddFamily();
+  {
+    MutexLock lock(&mutex_);
+    family->BeginLocked(family->NewMemTable(1), {});
+  }
+  family->JoinBudget();
+  family->memtable()->Add(1, ValueType::kValue, "key",
+                          std::string(2 * kBudget, 'v'));
+  while (!is_in_call) std::this_thread::yield();
+  AddTables(family);
+  wals_.ReleaseLocked(2);
+  Drop(family);
+  Remove();
+  EXPECT_TRUE(obsolete_.is_held());
+  EXPECT_TRUE(LogExists(1));
+  EXPECT_EQ(parts_.versions.obsolete_files()->size(), 2u);
+  obsolete_.LetGoLocked();
+  Remove();
+  EXPECT_FALSE(LogExists(1));
+  EXPECT_TRUE(parts_.versions.obsolete_files()->empty());
+}
+
+// The address sanitizer sees a cache of tables that is used too long.
+TEST_F(ObsoleteFilesTest, AFamilyIsFreedAfterTheRemovalOfItsTables) {
+  ColumnFamily* const family = AddFamily();
+  AddTables(family);
+  env_.Block();
+  std::thread first([this] { Remove(); });
+  env_.AwaitCall();  // One of the two tables is left to it.
+  Drop(family);
+  Remove();  // Takes the family.
+  EXPECT_FALSE(parts_.families.HasDeadLocked());
+  EXPECT_EQ(parts_.versions.families().size(), 1u);
+  env_.Unblock();
+  first.join();
+  EXPECT_EQ(obsolete_.running(), 0);
+}
+
+TEST_F(ObsoleteFilesTest, TablesOfAFamilyThatIsGoneNeedNoCache) {
+  ColumnFamily* const family = AddFamily();
+  AddTables(family);
+  Drop(family);
+  {
+    MutexLock lock(&mutex_);
+    const auto dead = parts_.families.TakeDeadLocked();
+    ASSERT_EQ(dead.size(), 1u);
+    mutex_.Unlock();
+    dead[0]->Close();
+    mutex_.Lock();
+    parts_.versions.RemoveFamilyLocked(dead[0]->versions());
+  }
+  for (const auto& table : *parts_.versions.obsolete_files()) {
+    EXPECT_EQ(table.table_cache, nullptr);
+  }
+  Remove();
+  EXPECT_TRUE(parts_.versions.obsolete_files()->empty());
+}
+
+}  // namespace
+}  // namespace varve::test
