@@ -87,7 +87,7 @@ class Registry final : private ForkWatch {
 
  private:
   // Calls under way belong to the parent's threads, and do not return.
-  void InForkedChild() override VARVE_NO_THREAD_SAFETY_ANALYSIS {
+  void InForkedChild() override {
     MakeFree(&called_);
     if (!MakeFree(&mu_)) return;
     for (const auto& entry : entries_) entry->calls = 0;

@@ -96,7 +96,7 @@ std::vector<Report> DeadWalkReports::Take() {
   return taken;
 }
 
-void DeadWalkReports::InForkedChild() VARVE_NO_THREAD_SAFETY_ANALYSIS {
+void DeadWalkReports::InForkedChild() {
   any_.store(false, std::memory_order_relaxed);  // relaxed: a hint.
   if (MakeFree(&mutex_)) {
     reports_.clear();

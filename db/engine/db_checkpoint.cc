@@ -11,28 +11,29 @@ namespace varve {
 Status DBImpl::Cut(CheckpointCut* cut) {
   // No thread writes a log while this thread leads the queue, and no thread
   // writes the MANIFEST after FindManifest.
-  const WriteQueue::Exclusive leader(&write_queue_);
-  MutexLock lock(&mutex_);
-  obsolete_.HoldLocked();
-  Status status = control_.error();
+  const WriteQueue::Exclusive leader(&core_.write_queue);
+  MutexLock lock(core_.mutex());
+  core_.obsolete.HoldLocked();
+  Status status = core_.control.error();
   // Unlogged updates would be missing from the copy, although it has later
   // updates.
-  if (status.ok() && families_.HasUnloggedLocked())
+  if (status.ok() && core_.families.HasUnloggedLocked())
     status = flusher_.FlushAllLocked();
   if (status.ok()) status = flusher_.FlushLogLocked(false);
-  while (status.ok() &&
-         !versions_->FindManifest(&cut->manifest_number, &cut->manifest_size)) {
+  while (status.ok() && !core_.versions->FindManifest(&cut->manifest_number,
+                                                      &cut->manifest_size)) {
     // Nothing was written since the database was opened.
     VersionEdit edit;
-    status = versions_->LogAndApply(family_.versions(), &edit);
+    status =
+        core_.versions->LogAndApply(core_.default_family.versions(), &edit);
     if (!status.ok()) {
       // A failed sync of the directory is sticky until Resume.
-      control_.SetErrorLocked(status, "writing the MANIFEST");
-      events_.DeliverLocked();
+      core_.control.SetErrorLocked(status, "writing the MANIFEST");
+      core_.events.DeliverLocked();
     }
   }
   if (!status.ok()) return status;
-  for (const ColumnFamily* family : families_.live()) {
+  for (const ColumnFamily* family : core_.families.live()) {
     Version* const version = family->version();
     version->RefLocked();
     cut->versions.push_back(version);
@@ -42,45 +43,46 @@ Status DBImpl::Cut(CheckpointCut* cut) {
       }
     }
   }
-  cut->wals = wals_.SizesFromLocked(versions_->FirstLogNumberLocked());
+  cut->wals =
+      core_.wals.SizesFromLocked(core_.versions->FirstLogNumberLocked());
   return status;
 }
 
 Status DBImpl::CreateCheckpoint(const std::string& directory) {
-  if (read_only_) return ReadOnlyError();
+  if (core_.is_read_only) return ReadOnlyError();
   if (IsClosed()) return ClosedError();
   // Two concurrent calls might build under one name.
   MutexLock checkpoint_lock(&checkpoint_mutex_);
-  CheckpointBuilder builder(env_, db_directory_.path(), directory);
+  CheckpointBuilder builder(core_.env, core_.directory.path(), directory);
   Status status = builder.Begin();
   // Logged updates then need no replay, and unlogged ones are in the copy.
   // A family that is dropped in the meantime is not part of the copy.
   for (bool again = status.ok(); again;) {
     std::vector<ColumnFamily*> families;
     {
-      MutexLock lock(&mutex_);
-      families = families_.RefLiveLocked();
+      MutexLock lock(core_.mutex());
+      families = core_.families.RefLiveLocked();
     }
     status = FlushFamilies(FlushOptions(), families);
     again = false;
-    MutexLock lock(&mutex_);
+    MutexLock lock(core_.mutex());
     for (const ColumnFamily* family : families) {
       again |= !status.ok() && family->is_dropped();
     }
-    families_.UnrefLocked(families);
-    jobs_.PurgeLaterLocked();
+    core_.families.UnrefLocked(families);
+    core_.jobs.PurgeLaterLocked();
   }
   if (!status.ok()) return status;
   CheckpointCut cut;
   status = Cut(&cut);
   if (status.ok()) status = builder.Build(cut);
-  MutexLock lock(&mutex_);
-  obsolete_.LetGoLocked();
+  MutexLock lock(core_.mutex());
+  core_.obsolete.LetGoLocked();
   for (Version* const version : cut.versions) {
-    versions_->UnrefVersionLocked(version);
+    core_.versions->UnrefVersionLocked(version);
   }
-  jobs_.PurgeLocked();
-  Log(LogLevel::kInfo, &log_, "checkpoint %s: %s", directory.c_str(),
+  core_.jobs.PurgeLocked();
+  Log(LogLevel::kInfo, &core_.log, "checkpoint %s: %s", directory.c_str(),
       status.ToString().c_str());
   return status;
 }

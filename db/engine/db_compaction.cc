@@ -12,9 +12,9 @@ namespace varve {
 Status DBImpl::CompactRange(const CompactRangeOptions& options,
                             ColumnFamilyHandle* handle, const Slice* begin,
                             const Slice* end) {
-  ColumnFamily* const family = FamilyHandle::FamilyOf(families_, handle);
+  ColumnFamily* const family = FamilyHandle::FamilyOf(core_.families, handle);
   if (family == nullptr) return ForeignHandleError();
-  if (read_only_) return ReadOnlyError();
+  if (core_.is_read_only) return ReadOnlyError();
   if (IsClosed()) return ClosedError();
   const UserKeyRange range{begin, end};
   Status status = CompactRangeOnce(family, options, range);
@@ -35,7 +35,7 @@ Status DBImpl::CompactRangeOnce(ColumnFamily* family,
     status = FlushFamilies(FlushOptions(), {family});
   }
   if (!status.ok()) return status;
-  MutexLock lock(&mutex_);
+  MutexLock lock(core_.mutex());
   status = WritableLocked();
   return status.ok() ? compactor_.RunManualLocked(family, options, range)
                      : status;
@@ -43,13 +43,13 @@ Status DBImpl::CompactRangeOnce(ColumnFamily* family,
 
 Status DBImpl::SetOptions(ColumnFamilyHandle* handle,
                           const std::map<std::string, std::string>& changes) {
-  ColumnFamily* const family = FamilyHandle::FamilyOf(families_, handle);
+  ColumnFamily* const family = FamilyHandle::FamilyOf(core_.families, handle);
   if (family == nullptr) return ForeignHandleError();
-  if (read_only_) return ReadOnlyError();
+  if (core_.is_read_only) return ReadOnlyError();
   // Leadership: leaders read some of them without the mutex.
-  const WriteQueue::Exclusive leader(&write_queue_);
-  MutexLock lock(&mutex_);
-  if (control_.IsClosedLocked()) return ClosedError();
+  const WriteQueue::Exclusive leader(&core_.write_queue);
+  MutexLock lock(core_.mutex());
+  if (core_.control.IsClosedLocked()) return ClosedError();
   Options changed = family->options();
   Status status = UpdateOptions(changes, &changed);
   if (status.ok()) status = CheckOptions(changed);
@@ -57,22 +57,22 @@ Status DBImpl::SetOptions(ColumnFamilyHandle* handle,
   // Other fields are read without the mutex, so none but these is written.
   UpdateOptions(changes, family->mutable_options()).IgnoreError();  // As above.
   RaiseNumbers(family->mutable_options());
-  control_.log_bound().UpdateLogSizeLocked();
+  core_.log_bound.UpdateLogSizeLocked();
   family->MakePaceDueLocked();  // The log may have less space.
   for (const auto& [name, value] : changes) {
-    Log(LogLevel::kInfo, &log_, "[%s] option %s is now %s",
+    Log(LogLevel::kInfo, &core_.log, "[%s] option %s is now %s",
         family->name().c_str(), name.c_str(), value.c_str());
   }
-  control_.UpdateStallLocked(family);
+  core_.control.UpdateStallLocked(family);
   age_watch_.StartLocked();
-  jobs_.StartDueLocked();
-  scheduler_.SignalLocked();
-  events_.DeliverLocked();
+  core_.jobs.StartDueLocked();
+  core_.scheduler.SignalLocked();
+  core_.events.DeliverLocked();
   return status;
 }
 
 void DBImpl::CancelAllBackgroundWork(bool wait) {
-  MutexLock lock(&mutex_);
+  MutexLock lock(core_.mutex());
   StopJobsLocked();
   if (wait) WaitForBackgroundLocked();
 }
@@ -80,32 +80,34 @@ void DBImpl::CancelAllBackgroundWork(bool wait) {
 Status DBImpl::WaitForCompact() {
   // It would come as soon as nothing was written for some seconds.
   FlushInQuiet();
-  MutexLock lock(&mutex_);
-  if (control_.IsClosedLocked()) return ClosedError();
-  if (read_only_) return Status::OK();
+  MutexLock lock(core_.mutex());
+  if (core_.control.IsClosedLocked()) return ClosedError();
+  if (core_.is_read_only) return Status::OK();
   for (;;) {
     // A running job looks for more itself.
-    if (scheduler_.JobsLocked() == 0 && !families_.AnyCompactsLocked()) {
+    if (core_.scheduler.JobsLocked() == 0 &&
+        !core_.families.AnyCompactsLocked()) {
       // A snapshot may have been released.
       const SequenceNumber oldest =
-          family_.snapshots()->FindOldestLocked().sequence;
-      for (ColumnFamily* const family : families_.live()) {
+          core_.default_family.snapshots()->FindOldestLocked().sequence;
+      for (ColumnFamily* const family : core_.families.live()) {
         family->cleaner()->NoteSnapshotsLocked(oldest);
       }
-      jobs_.StartDueLocked();
-      jobs_.PurgeLaterLocked();
+      core_.jobs.StartDueLocked();
+      core_.jobs.PurgeLaterLocked();
     }
     Status status = WritableLocked();
     if (!status.ok()) return status;
     const bool runs = WorkRunsLocked();
-    if (!runs && !picker_.gate().error.ok()) return picker_.gate().error;
+    if (!runs && !core_.picker.gate().error.ok())
+      return core_.picker.gate().error;
     const bool is_due =
-        picker_.FlushDueLocked() || picker_.CompactionDueLocked();
-    const bool goes_on = !scheduler_.is_stopping();
+        core_.picker.FlushDueLocked() || core_.picker.CompactionDueLocked();
+    const bool goes_on = !core_.scheduler.is_stopping();
     if (!runs && !(is_due && goes_on)) {
       return is_due ? Status::ShutdownInProgress() : Status::OK();
     }
-    scheduler_.WaitLocked();
+    core_.scheduler.WaitLocked();
   }
 }
 

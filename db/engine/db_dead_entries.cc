@@ -11,20 +11,20 @@
 namespace varve {
 
 void DeadEntryCleanup::RunJob() {
-  const Stopwatch job(parts_.env);
+  const Stopwatch job(core_.env);
   std::vector<ColumnFamily*> families;
   {
-    MutexLock lock(parts_.mutex);
-    families = parts_.picker->FamiliesToCleanLocked();
+    MutexLock lock(core_.mutex());
+    families = core_.picker.FamiliesToCleanLocked();
     for (ColumnFamily* const family : families) family->Ref();
   }
   for (ColumnFamily* const family : families) CleanUp(family, job);
-  MutexLock lock(parts_.mutex);
-  parts_.families->UnrefLocked(families);
-  parts_.events->DeliverLocked();
-  parts_.scheduler->FinishLocked(JobKind::kCleanup);
-  parts_.jobs->StartDueLocked();
-  parts_.jobs->PurgeLaterLocked();
+  MutexLock lock(core_.mutex());
+  core_.families.UnrefLocked(families);
+  core_.events.DeliverLocked();
+  core_.scheduler.FinishLocked(JobKind::kCleanup);
+  core_.jobs.StartDueLocked();
+  core_.jobs.PurgeLaterLocked();
 }
 
 void DeadEntryCleanup::CleanUp(ColumnFamily* family, const Stopwatch& job) {
@@ -32,10 +32,10 @@ void DeadEntryCleanup::CleanUp(ColumnFamily* family, const Stopwatch& job) {
   std::vector<DeadRangeCleaner::Target> targets;
   uint64_t wakes = 0;
   {
-    MutexLock lock(parts_.mutex);
+    MutexLock lock(core_.mutex());
     cleaner->AddLocked(family->dead_walks()->reports()->Take());
-    if (parts_.picker->CleansLocked(*family) &&
-        !parts_.scheduler->is_stopping() && parts_.control->error().ok()) {
+    if (core_.picker.CleansLocked(*family) && !core_.scheduler.is_stopping() &&
+        core_.control.error().ok()) {
       targets = cleaner->ToExamineLocked();
     }
     wakes = cleaner->wakes();
@@ -46,13 +46,13 @@ void DeadEntryCleanup::CleanUp(ColumnFamily* family, const Stopwatch& job) {
   SuperVersion* const super_version = family->super_versions().Reference();
   std::vector<DeadRangeFindings> found;
   for (const DeadRangeCleaner::Target& target : targets) {
-    if (parts_.scheduler->is_stopping()) break;
+    if (core_.scheduler.is_stopping()) break;
     found.push_back(ExamineDeadRange(*super_version, target.report.range,
                                      cleaner->LeastDead(target)));
   }
   bool flushes = false;
   {
-    MutexLock lock(parts_.mutex);
+    MutexLock lock(core_.mutex());
     targets.resize(found.size());
     PlanCleanupLocked(family, targets, found, wakes);
     flushes =
@@ -72,12 +72,12 @@ void DeadEntryCleanup::RememberAround(ColumnFamily* family,
   constexpr uint64_t kMaxMicros = 50000;
   for (const bool forward : {true, false}) {
     std::optional<std::string> position = range.begin;
-    for (int i = 0; i < kResults && !parts_.scheduler->is_stopping() &&
+    for (int i = 0; i < kResults && !core_.scheduler.is_stopping() &&
                     job.ElapsedMicros() < kMaxMicros;
          ++i) {
       // A new one each time. What it finds dead is so now, and can be
       // remembered beside writers.
-      const auto it = parts_.reader->NewOwnIterator(family);
+      const auto it = reader_.NewOwnIterator(family);
       if (position) {
         it->Seek(*position);
       } else {
@@ -103,8 +103,7 @@ bool DeadEntryCleanup::FlushesRangeDeletionsLocked(ColumnFamily* family) {
   if (!family->dead_walks()->ReadsRangeDeletions()) return false;
   family->dead_walks()->DecideRangeDeletions();
   const MemTable& memtable = *family->memtable();
-  return parts_.picker->CleansLocked(*family) &&
-         !memtable.tombstones().empty() &&
+  return core_.picker.CleansLocked(*family) && !memtable.tombstones().empty() &&
          family->snapshots()->FindOldestLocked().sequence == kNoSnapshot &&
          family->cleaner()->CanPayLocked(memtable.ApproximateMemoryUsage());
 }
@@ -125,22 +124,22 @@ void DeadEntryCleanup::PlanCleanupLocked(
 // Has the memtable switched, unless it is another one by now.
 void DeadEntryCleanup::FlushForReaders(ColumnFamily* family,
                                        const MemTable* memtable) {
-  MutexLock lock(parts_.mutex);
+  MutexLock lock(core_.mutex());
   // Without a switch, another flush is under way, whose end wakes the cleaner.
   uint64_t cost_bytes = 0;
   if (family->memtable() == memtable && !memtable->empty() &&
       !family->is_dropped() && family->SlotFreeLocked() &&
-      parts_.control->error().ok() && parts_.picker->gate().error.ok() &&
-      !parts_.control->IsEndingLocked()) {
+      core_.control.error().ok() && core_.picker.gate().error.ok() &&
+      !core_.control.IsEndingLocked()) {
     for (const DeadRangeCleaner::Target& target :
          family->cleaner()->targets()) {
       if (target.plan == DeadRangeCleaner::Plan::kFlush) {
-        ReportDeadRange(parts_.place->path(), target, "flush", -1, parts_.log,
-                        parts_.events);
+        ReportDeadRange(core_.directory.path(), target, "flush", -1, &core_.log,
+                        &core_.events);
       }
     }
-    parts_.flusher->SwitchSoonLocked(family);
-    RecordTick(parts_.stats, Ticker::kDeadRangeFlushes);
+    flusher_.SwitchSoonLocked(family);
+    RecordTick(core_.stats, Ticker::kDeadRangeFlushes);
     const Version& version = *family->version();
     const int base = ComputeLevelTargets(family->options(), version).base_level;
     cost_bytes = family->cleaner()->FlushCost(version.NumBytes(base));

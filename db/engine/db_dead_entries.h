@@ -11,31 +11,18 @@
 #include "db/dead_entries/dead_range_examination.h"
 #include "db/engine/db_read.h"
 #include "db/jobs/flusher.h"
+#include "db/options/db_mutex.h"
 #include "env/stopwatch.h"
 
 namespace varve {
 
+struct DbCore;
+
 class DeadEntryCleanup {
  public:
-  // Parts of the database. All must outlive this object.
-  struct Parts {
-    Env* env;
-    const DbDirectory* place;
-    FamilySet* families;
-    WriteQueue* write_queue;
-    WriteControl* control;
-    JobPicker* picker;
-    JobStarter* jobs;
-    Flusher* flusher;
-    DbReader* reader;
-    EventQueue* events;
-    BackgroundScheduler* scheduler;
-    Logger* log;
-    StatisticsImpl* stats;  // May be null.
-    Mutex* mutex;           // The DB's.
-  };
-
-  explicit DeadEntryCleanup(const Parts& parts) : parts_(parts) {}
+  // All must outlive this object.
+  DeadEntryCleanup(DbCore& core, Flusher& flusher, DbReader& reader)
+      : core_(core), flusher_(flusher), reader_(reader) {}
   DeadEntryCleanup(const DeadEntryCleanup&) = delete;
   DeadEntryCleanup& operator=(const DeadEntryCleanup&) = delete;
 
@@ -49,11 +36,14 @@ class DeadEntryCleanup {
   void PlanCleanupLocked(ColumnFamily* family,
                          const std::vector<DeadRangeCleaner::Target>& targets,
                          const std::vector<DeadRangeFindings>& found,
-                         uint64_t wakes);
-  bool FlushesRangeDeletionsLocked(ColumnFamily* family);
+                         uint64_t wakes) VARVE_REQUIRES(kDbMutex);
+  bool FlushesRangeDeletionsLocked(ColumnFamily* family)
+      VARVE_REQUIRES(kDbMutex);
   void FlushForReaders(ColumnFamily* family, const MemTable* memtable);
 
-  const Parts parts_;
+  DbCore& core_;
+  Flusher& flusher_;
+  DbReader& reader_;
 };
 
 }  // namespace varve

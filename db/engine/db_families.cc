@@ -92,7 +92,7 @@ Status DBImpl::CreateColumnFamily(const ColumnFamilyOptions& options,
 Status DBImpl::CreateColumnFamilies(
     const std::vector<ColumnFamilyDescriptor>& wanted,
     std::vector<ColumnFamilyHandle*>* handles) {
-  if (read_only_) return ReadOnlyError();
+  if (core_.is_read_only) return ReadOnlyError();
   Status refused;  // The first family that cannot be created.
   std::vector<std::unique_ptr<ColumnFamily>> families =
       NewFamilies(wanted, &refused);
@@ -101,11 +101,11 @@ Status DBImpl::CreateColumnFamilies(
   std::vector<ColumnFamily*> added;
   std::vector<std::unique_ptr<ColumnFamily>> unused;
   {
-    const WriteQueue::Exclusive leader(&write_queue_);
-    MutexLock lock(&mutex_);
+    const WriteQueue::Exclusive leader(&core_.write_queue);
+    MutexLock lock(core_.mutex());
     if (status.ok()) status = WritableLocked();
     std::set<std::string> names;
-    for (const ColumnFamily* live : families_.live())
+    for (const ColumnFamily* live : core_.families.live())
       names.insert(live->name());
     const auto may_add = [&](const std::string& name) {
       if (!names.insert(name).second) {
@@ -130,7 +130,7 @@ Status DBImpl::CreateColumnFamilies(
       status = AddFamiliesLocked(std::move(families));
       age_watch_.StartLocked();
       // Nobody can drop them before their handles exist.
-      events_.DeliverLocked();
+      core_.events.DeliverLocked();
     }
   }
   for (const auto& family : unused) family->Close();
@@ -148,14 +148,14 @@ std::vector<std::unique_ptr<ColumnFamily>> DBImpl::NewFamilies(
   for (const auto& [name, options] : wanted) {
     if (name.empty()) {
       *status = Status::InvalidArgument("a column family has no name");
-    } else if (IsOfCatalog()) {
+    } else if (core_.IsOfCatalog()) {
       *status = Status::NotSupported(
           "a catalog's database has only the default column family");
     } else {
-      *status = CheckOptions(Options(options_, options));
+      *status = CheckOptions(Options(core_.options, options));
     }
     if (!status->ok()) break;
-    families.push_back(NewFamily(name, options));
+    families.push_back(core_.NewFamily(name, options));
   }
   return families;
 }
@@ -164,33 +164,33 @@ std::vector<std::unique_ptr<ColumnFamily>> DBImpl::NewFamilies(
 Status DBImpl::AddFamiliesLocked(
     std::vector<std::unique_ptr<ColumnFamily>> families) {
   RemoveOptionsFilesLocked();
-  const uint64_t log_number = wals_.NewestLocked();
+  const uint64_t log_number = core_.wals.NewestLocked();
   std::vector<FamilyVersions*> versions;
   for (const auto& family : families) versions.push_back(family->versions());
-  Status status = versions_->CreateFamiliesLocked(versions, log_number);
+  Status status = core_.versions->CreateFamiliesLocked(versions, log_number);
   if (!status.ok()) {
-    control_.SetErrorLocked(status, "creating a column family");
-    mutex_.Unlock();
+    core_.control.SetErrorLocked(status, "creating a column family");
+    core_.mutex()->Unlock();
     for (const auto& family : families) family->Close();
-    mutex_.Lock();
+    core_.mutex()->Lock();
     for (FamilyVersions* added : versions) {
-      versions_->RemoveFamilyLocked(added);
+      core_.versions->RemoveFamilyLocked(added);
     }
     return status;
   }
-  const TableOutputContext& context = *family_.output_context();
-  const size_t count = families_.live().size() + families.size();
+  const TableOutputContext& context = *core_.default_family.output_context();
+  const size_t count = core_.families.live().size() + families.size();
   for (auto& family : families) {
     ColumnFamily* const added = family.get();
     added->SetOutputContext(context.db_path, context.db_identity,
                             context.session_identity);
     added->BeginLocked(added->NewMemTable(log_number, count), {});
-    families_.AddLocked(std::move(family));
-    control_.InstallSuperVersionLocked(added);
-    Log(LogLevel::kInfo, &log_, "created column family %s, id %u",
+    core_.families.AddLocked(std::move(family));
+    core_.control.InstallSuperVersionLocked(added);
+    Log(LogLevel::kInfo, &core_.log, "created column family %s, id %u",
         added->name().c_str(), added->id());
   }
-  control_.log_bound().UpdateLogSizeLocked();
+  core_.log_bound.UpdateLogSizeLocked();
   return status;
 }
 
@@ -200,10 +200,11 @@ Status DBImpl::AddFamiliesLocked(
 // mutex and reacquire it.
 void DBImpl::RemoveOptionsFilesLocked() {
   if (!std::exchange(has_options_files_, false)) return;
-  mutex_.Unlock();
+  core_.mutex()->Unlock();
   std::vector<std::string> names;
-  Status status = db_directory_.Verify();
-  if (status.ok()) status = env_->GetChildren(db_directory_.path(), &names);
+  Status status = core_.directory.Verify();
+  if (status.ok())
+    status = core_.env->GetChildren(core_.directory.path(), &names);
   for (const std::string& name : names) {
     uint64_t number = 0;
     FileType type;
@@ -211,13 +212,13 @@ void DBImpl::RemoveOptionsFilesLocked() {
       continue;
     }
     const Status removed =
-        env_->RemoveFile(OptionsFileName(db_directory_.path(), number));
+        core_.env->RemoveFile(OptionsFileName(core_.directory.path(), number));
     if (status.ok()) status = removed;
   }
-  mutex_.Lock();
+  core_.mutex()->Lock();
   // The next change of the families tries again.
   has_options_files_ = !status.ok();
-  Log(status.ok() ? LogLevel::kInfo : LogLevel::kWarn, &log_,
+  Log(status.ok() ? LogLevel::kInfo : LogLevel::kWarn, &core_.log,
       "RocksDB's files of options are removed: %s", status.ToString().c_str());
 }
 
@@ -228,21 +229,21 @@ Status DBImpl::DropColumnFamily(ColumnFamilyHandle* handle) {
 Status DBImpl::DropColumnFamilies(
     const std::vector<ColumnFamilyHandle*>& handles) {
   for (ColumnFamilyHandle* const handle : handles) {
-    if (FamilyHandle::FamilyOf(families_, handle) == nullptr) {
+    if (FamilyHandle::FamilyOf(core_.families, handle) == nullptr) {
       return ForeignHandleError();
     }
   }
-  if (read_only_) return ReadOnlyError();
+  if (core_.is_read_only) return ReadOnlyError();
   // Without space, a drop still needs only an edit, and frees some.
   Status status = ResumeIfFull();
   if (!status.ok() && !status.IsNoSpace()) return status;
   {
     // In a child made by fork() the queue may never come to its end.
-    MutexLock lock(&mutex_);
-    if (control_.inheritance().is_inherited()) return status;
+    MutexLock lock(core_.mutex());
+    if (core_.control.inheritance().is_inherited()) return status;
   }
-  const WriteQueue::Exclusive leader(&write_queue_);
-  MutexLock lock(&mutex_);
+  const WriteQueue::Exclusive leader(&core_.write_queue);
+  MutexLock lock(core_.mutex());
   status = WritableLocked();
   if (!status.ok() && !status.IsNoSpace()) return status;
   Status refused;  // The first family that cannot be dropped.
@@ -250,8 +251,8 @@ Status DBImpl::DropColumnFamilies(
   std::vector<FamilyVersions*> versions;
   std::set<ColumnFamily*> seen;
   for (ColumnFamilyHandle* const handle : handles) {
-    ColumnFamily* const family = FamilyHandle::FamilyOf(families_, handle);
-    if (family == &family_) {
+    ColumnFamily* const family = FamilyHandle::FamilyOf(core_.families, handle);
+    if (family == &core_.default_family) {
       refused = Status::InvalidArgument("the default column family stays");
     } else if (family->is_dropped() || !seen.insert(family).second) {
       refused = Status::InvalidArgument("column family " + family->name(),
@@ -263,26 +264,26 @@ Status DBImpl::DropColumnFamilies(
   }
   if (dropped.empty()) return refused;
   RemoveOptionsFilesLocked();
-  status = versions_->DropFamiliesLocked(versions);
+  status = core_.versions->DropFamiliesLocked(versions);
   if (!status.ok()) {
-    control_.SetErrorLocked(status, "dropping a column family");
-    events_.DeliverLocked();
+    core_.control.SetErrorLocked(status, "dropping a column family");
+    core_.events.DeliverLocked();
     return status;
   }
   for (ColumnFamily* const family : dropped) {
-    Log(LogLevel::kInfo, &log_, "dropped column family %s, id %u",
+    Log(LogLevel::kInfo, &core_.log, "dropped column family %s, id %u",
         family->name().c_str(), family->id());
     family->SetDroppedLocked();
-    families_.DropLocked(family);
+    core_.families.DropLocked(family);
   }
   // Logs that only these families needed go now, their tables with the last
   // user.
-  wals_.ReleaseLocked(versions_->FirstLogNumberLocked());
-  control_.log_bound().UpdateLogSizeLocked();
-  control_.UpdateGateLocked();
-  scheduler_.SignalLocked();
-  jobs_.PurgeLocked();
-  events_.DeliverLocked();
+  core_.wals.ReleaseLocked(core_.versions->FirstLogNumberLocked());
+  core_.log_bound.UpdateLogSizeLocked();
+  core_.control.UpdateGateLocked();
+  core_.scheduler.SignalLocked();
+  core_.jobs.PurgeLocked();
+  core_.events.DeliverLocked();
   return refused;
 }
 

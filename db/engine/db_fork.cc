@@ -34,79 +34,87 @@ struct Abandoned {
 }  // namespace
 
 // No memory may be allocated here: the allocator's own handler may come later.
-void DBImpl::InForkedChild() VARVE_NO_THREAD_SAFETY_ANALYSIS {
-  const bool mutex_was_free = MakeFree(&mutex_);
+void DBImpl::InForkedChild() {
+  const bool mutex_was_free = MakeFree(core_.mutex());
   MakeFree(&checkpoint_mutex_);
-  if (control_.is_closing() || read_only_) return;
-  control_.inheritance().Inherit(
-      mutex_was_free && write_queue_.IsIdle() && !scheduler_.AnyRunsLocked() &&
-      picker_.gate().manual_count == 0 && obsolete_.running() == 0 &&
-      !obsolete_.is_held() && !events_.IsDeliveringLocked() &&
-      !auto_resume_.is_running());
-  control_.gate().StopInChild();
+  if (core_.control.is_closing() || core_.is_read_only) return;
+  core_.control.inheritance().Inherit(
+      mutex_was_free && core_.write_queue.IsIdle() &&
+      !core_.scheduler.AnyRunsLocked() &&
+      core_.picker.gate().manual_count == 0 && core_.obsolete.running() == 0 &&
+      !core_.obsolete.is_held() && !core_.events.IsDeliveringLocked() &&
+      !core_.auto_resume.is_running());
+  core_.control.gate().StopInChild();
 }
 
 // Makes an inherited database this process's own if no other process has a
 // claim to it any more. Otherwise sets an error.
 void DBImpl::TakeOverLocked(bool waits) {
-  if (control_.inheritance().MayTakeOver(waits, env_)) {
-    scheduler_.ForgetJobsLocked();
+  if (core_.control.inheritance().MayTakeOver(waits, core_.env)) {
+    core_.scheduler.ForgetJobsLocked();
     quiet_watch_.ForgetLocked();
     age_watch_.ForgetLocked();
-    if (control_.inheritance().TakeOver()) control_.ClearErrorLocked();
-    Log(LogLevel::kInfo, &log_,
+    if (core_.control.inheritance().TakeOver())
+      core_.control.ClearErrorLocked();
+    Log(LogLevel::kInfo, &core_.log,
         "process %d goes on, after those that it was "
         "forked from",
         static_cast<int>(getpid()));
-    control_.UpdateGateLocked();
+    core_.control.UpdateGateLocked();
     age_watch_.StartLocked();
-    jobs_.StartDueLocked();
+    core_.jobs.StartDueLocked();
     return;
   }
-  control_.SetInheritedErrorLocked();
+  core_.control.SetInheritedErrorLocked();
 }
 
 // Returns the error that prevents writes. Tries to take over an inherited
 // database first.
 Status DBImpl::WritableLocked() {
-  if (control_.IsClosedLocked()) return ClosedError();
-  if (control_.inheritance().is_inherited()) [[unlikely]]
+  if (core_.control.IsClosedLocked()) return ClosedError();
+  if (core_.control.inheritance().is_inherited()) [[unlikely]]
     TakeOverLocked(/*waits=*/true);
-  return control_.error();
+  return core_.control.error();
 }
 
 // For calls that have not joined the write queue: in a child, the wait for
 // leadership may never end.
 Status DBImpl::CheckWritable() {
-  MutexLock lock(&mutex_);
+  MutexLock lock(core_.mutex());
   return WritableLocked();
 }
 
 // Abandons a database that is still another process's. Returns false if it is
 // this process's own by now.
 bool DBImpl::AbandonInheritedLocked() {
-  if (control_.inheritance().is_inherited()) TakeOverLocked(/*waits=*/false);
-  if (!control_.inheritance().is_inherited()) return false;
-  control_.SetClosingLocked();
-  control_.inheritance().Abandon();
-  scheduler_.StopLocked();
-  scheduler_.ForgetJobsLocked();
-  wals_.AbandonLocked();
-  db_directory_.Close().IgnoreError();
+  if (core_.control.inheritance().is_inherited())
+    TakeOverLocked(/*waits=*/false);
+  if (!core_.control.inheritance().is_inherited()) return false;
+  core_.control.SetClosingLocked();
+  core_.control.inheritance().Abandon();
+  core_.scheduler.StopLocked();
+  core_.scheduler.ForgetJobsLocked();
+  core_.wals.AbandonLocked();
+  core_.directory.Close().IgnoreError();
   return true;
 }
 
-void DBImpl::KeepAbandoned() VARVE_NO_THREAD_SAFETY_ANALYSIS {
+void DBImpl::KeepAbandoned() {
   // Kept reachable for leak checkers.
   static constinit ProcessWide<std::vector<Abandoned>> kept;
   Abandoned abandoned;
-  abandoned.block_cache = options_.block_cache;
-  abandoned.families.push_back(family_.Abandon());
-  for (auto& family : families_.TakeAllLocked()) {
+  abandoned.block_cache = core_.options.block_cache;
+  abandoned.families.push_back(core_.default_family.Abandon());
+  std::vector<std::unique_ptr<ColumnFamily>> others;
+  {
+    MutexLock lock(core_.mutex());
+    others = core_.families.TakeAllLocked();
+  }
+  for (auto& family : others) {
     abandoned.families.push_back(family->Abandon());
     abandoned.others.push_back(family.release());
   }
-  abandoned.versions = std::move(versions_);
+  abandoned.versions = std::move(core_.versions);
   kept.Get().push_back(std::move(abandoned));
 }
 

@@ -10,90 +10,91 @@
 namespace varve {
 
 DBImpl::~DBImpl() {
-  mutex_.Lock();
-  if (!control_.is_closing())
+  core_.mutex()->Lock();
+  if (!core_.control.is_closing())
     CloseLocked().IgnoreError();  // A destructor has no status.
-  const bool is_abandoned = control_.inheritance().is_abandoned();
-  mutex_.Unlock();
+  const bool is_abandoned = core_.control.inheritance().is_abandoned();
+  core_.mutex()->Unlock();
   if (is_abandoned) {
     handles_->Abandon();
     KeepAbandoned();
     return;
   }
   handles_->Orphan();
-  mutex_.Lock();
-  std::vector<std::unique_ptr<ColumnFamily>> others = families_.TakeAllLocked();
-  mutex_.Unlock();
+  core_.mutex()->Lock();
+  std::vector<std::unique_ptr<ColumnFamily>> others =
+      core_.families.TakeAllLocked();
+  core_.mutex()->Unlock();
   for (const auto& family : others) family->Close();
-  family_.Close();
-  mutex_.Lock();
+  core_.default_family.Close();
+  core_.mutex()->Lock();
   for (const auto& family : others) {
-    versions_->RemoveFamilyLocked(family->versions());
+    core_.versions->RemoveFamilyLocked(family->versions());
   }
-  versions_.reset();
-  mutex_.Unlock();
+  core_.versions.reset();
+  core_.mutex()->Unlock();
   FreeRetired();  // The blocks of its tables, for one.
 }
 
 bool DBImpl::IsClosed() {
-  MutexLock lock(&mutex_);
-  return control_.IsClosedLocked();
+  MutexLock lock(core_.mutex());
+  return core_.control.IsClosedLocked();
 }
 
 Status DBImpl::Close() {
-  MutexLock lock(&mutex_);
-  if (control_.is_closing()) return control_.close_status();
+  MutexLock lock(core_.mutex());
+  if (core_.control.is_closing()) return core_.control.close_status();
   if (AbandonInheritedLocked()) return Status::OK();
   if (reader_.live_iterators() > 0) {
     return Status::Busy("iterators are still out",
                         std::to_string(reader_.live_iterators()));
   }
-  const size_t snapshots = family_.snapshots()->CountLocked();
+  const size_t snapshots = core_.default_family.snapshots()->CountLocked();
   if (snapshots > 0) {
     return Status::Busy("snapshots or read transactions are still out",
                         std::to_string(snapshots));
   }
-  control_.SetCloseStatusLocked(CloseLocked());
-  return control_.close_status();
+  core_.control.SetCloseStatusLocked(CloseLocked());
+  return core_.control.close_status();
 }
 
 Status DBImpl::CloseLocked() {
   if (AbandonInheritedLocked()) return Status::OK();
-  control_.SetClosingLocked();
-  scheduler_.SignalLocked();  // See Resume.
+  core_.control.SetClosingLocked();
+  core_.scheduler.SignalLocked();  // See Resume.
   Status status;
-  if (!read_only_ && family_.HasBegunLocked()) {
-    if (families_.HasUnloggedLocked() &&
-        !options_.avoid_flush_during_shutdown) {
-      scheduler_.GoOnLocked();
-      jobs_.StartDueLocked();  // Memtables may wait for a flush.
-      const std::vector<ColumnFamily*> families = families_.live();
-      mutex_.Unlock();
+  if (!core_.is_read_only && core_.default_family.HasBegunLocked()) {
+    if (core_.families.HasUnloggedLocked() &&
+        !core_.options.avoid_flush_during_shutdown) {
+      core_.scheduler.GoOnLocked();
+      core_.jobs.StartDueLocked();  // Memtables may wait for a flush.
+      const std::vector<ColumnFamily*> families = core_.families.live();
+      core_.mutex()->Unlock();
       status = FlushFamilies(FlushOptions(), families);
-      mutex_.Lock();
+      core_.mutex()->Lock();
     }
-    mutex_.Unlock();
+    core_.mutex()->Unlock();
     const Status sync_status = SyncLogAtClose();
-    mutex_.Lock();
+    core_.mutex()->Lock();
     if (status.ok()) status = sync_status;
   }
   StopJobsLocked();
-  scheduler_.DropQueuedLocked();
-  const std::vector<ColumnFamily*> families = families_.live();
-  mutex_.Unlock();
+  core_.scheduler.DropQueuedLocked();
+  const std::vector<ColumnFamily*> families = core_.families.live();
+  core_.mutex()->Unlock();
   for (ColumnFamily* const family : families) family->LeaveBudget();
-  mutex_.Lock();
+  core_.mutex()->Lock();
   WaitForBackgroundLocked();
   if (status.ok()) NoteLogsEndLocked();
-  const Status wals_status = wals_.CloseLocked();
+  const Status wals_status = core_.wals.CloseLocked();
   if (status.ok()) status = wals_status;
-  control_.UpdateGateLocked();
-  jobs_.PurgeLocked();
+  core_.control.UpdateGateLocked();
+  core_.jobs.PurgeLocked();
   ReleaseAllLocked();
-  events_.FinishLocked();
-  Log(LogLevel::kInfo, &log_, "closed: %s", status.ToString().c_str());
-  log_.SetTarget(nullptr);
-  const Status directory_status = db_directory_.Close();
+  core_.events.FinishLocked();
+  Log(LogLevel::kInfo, &core_.log, "closed: %s", status.ToString().c_str());
+  core_.log.SetTarget(nullptr);
+  const Status directory_status = core_.directory.Close();
   if (status.ok()) status = directory_status;
   return status;
 }
@@ -102,51 +103,52 @@ Status DBImpl::CloseLocked() {
 // memtables, tables with their files and cache charges, the MANIFEST, and
 // threads. May release the mutex and reacquire it.
 void DBImpl::ReleaseAllLocked() {
-  versions_->CloseLocked();
+  core_.versions->CloseLocked();
   std::vector<TableCache*> table_caches;
-  families_.ForEachUsedLocked([&](ColumnFamily* family) {
-    if (family->HasBegunLocked()) family->EmptyLocked();
-    table_caches.push_back(family->table_cache());
-  });
-  const std::vector<MemTable*> memtables = obsolete_.TakeMemTablesLocked();
-  const auto tables = versions_->TakeReleasedLocked();
-  mutex_.Unlock();
+  core_.families.ForEachUsedLocked(
+      [&](ColumnFamily* family) VARVE_REQUIRES(kDbMutex) {
+        if (family->HasBegunLocked()) family->EmptyLocked();
+        table_caches.push_back(family->table_cache());
+      });
+  const std::vector<MemTable*> memtables = core_.obsolete.TakeMemTablesLocked();
+  const auto tables = core_.versions->TakeReleasedLocked();
+  core_.mutex()->Unlock();
   for (MemTable* const memtable : memtables) delete memtable;
   for (const VersionSet::ObsoleteTable& table : tables) delete table.file;
   for (TableCache* const table_cache : table_caches) table_cache->EvictAll();
   FreeRetired();
-  auto_resume_.EndThread();
+  core_.auto_resume.EndThread();
   quiet_watch_.EndThread();
   age_watch_.EndThread();
-  mutex_.Lock();
+  core_.mutex()->Lock();
 }
 
 void DBImpl::StopJobsLocked() {
-  scheduler_.StopLocked();
+  core_.scheduler.StopLocked();
   // No flush begins that would free their memory.
-  for (ColumnFamily* const family : families_.live()) {
+  for (ColumnFamily* const family : core_.families.live()) {
     family->MarkFlushExpectedLocked(false);
   }
   age_watch_.SignalLocked();
 }
 
 void DBImpl::WaitForBackgroundLocked() {
-  while (WorkRunsLocked() || auto_resume_.is_running() ||
+  while (WorkRunsLocked() || core_.auto_resume.is_running() ||
          quiet_watch_.is_running() || age_watch_.is_running()) {
-    scheduler_.WaitLocked();
+    core_.scheduler.WaitLocked();
   }
 }
 
 // Returns whether a job, a call of CompactRange or a removal of files runs.
 bool DBImpl::WorkRunsLocked() const {
-  return scheduler_.JobsLocked() > 0 || picker_.gate().manual_count > 0 ||
-         obsolete_.running() > 0;
+  return core_.scheduler.JobsLocked() > 0 ||
+         core_.picker.gate().manual_count > 0 || core_.obsolete.running() > 0;
 }
 
 Status DBImpl::GetApproximateSizes(ColumnFamilyHandle* handle,
                                    const Range* ranges, size_t count,
                                    uint64_t* sizes) {
-  ColumnFamily* const family = FamilyHandle::FamilyOf(families_, handle);
+  ColumnFamily* const family = FamilyHandle::FamilyOf(core_.families, handle);
   if (family == nullptr) return ForeignHandleError();
   if (IsClosed()) return ClosedError();
   SuperVersion* const super_version = family->super_versions().Reference();
@@ -161,46 +163,27 @@ Status DBImpl::GetApproximateSizes(ColumnFamilyHandle* handle,
   return Status::OK();
 }
 
-DbProperties DBImpl::Properties(ColumnFamily* family) {
-  return DbProperties(
-      {env_, stats_, *family, *versions_, wals_, scheduler_, mutex_,
-       [this, family]() VARVE_NO_THREAD_SAFETY_ANALYSIS {
-         DbProperties::Facts facts;
-         facts.background_errors = control_.error_count();
-         facts.is_read_only = read_only_ || !control_.error().ok();
-         facts.deletes_files = !obsolete_.is_held();
-         facts.compaction_is_due = picker_.CompactionDueLocked(*family);
-         return facts;
-       },
-       [this]() VARVE_NO_THREAD_SAFETY_ANALYSIS {
-         return control_.log_bound().DescribeOldestLocked();
-       },
-       [this]() VARVE_NO_THREAD_SAFETY_ANALYSIS {
-         return families_.DescribeLocked();
-       }});
-}
-
 bool DBImpl::GetProperty(ColumnFamilyHandle* handle, const Slice& property,
                          std::string* value) {
   value->clear();
-  ColumnFamily* const family = FamilyHandle::FamilyOf(families_, handle);
+  ColumnFamily* const family = FamilyHandle::FamilyOf(core_.families, handle);
   return family != nullptr && !IsClosed() &&
-         Properties(family).Get(property, value);
+         DbProperties(core_, *family).Get(property, value);
 }
 
 bool DBImpl::GetIntProperty(ColumnFamilyHandle* handle, const Slice& property,
                             uint64_t* value) {
-  ColumnFamily* const family = FamilyHandle::FamilyOf(families_, handle);
+  ColumnFamily* const family = FamilyHandle::FamilyOf(core_.families, handle);
   return family != nullptr && !IsClosed() &&
-         Properties(family).GetInt(property, value);
+         DbProperties(core_, *family).GetInt(property, value);
 }
 
 Status DBImpl::VerifyChecksum() {
   if (IsClosed()) return ClosedError();
   std::vector<ColumnFamily*> families;
   {
-    MutexLock lock(&mutex_);
-    families = families_.RefLiveLocked();
+    MutexLock lock(core_.mutex());
+    families = core_.families.RefLiveLocked();
   }
   Status status;
   for (ColumnFamily* const family : families) {
@@ -216,14 +199,14 @@ Status DBImpl::VerifyChecksum() {
     }
     family->super_versions().Release(super_version);
   }
-  MutexLock lock(&mutex_);
-  families_.UnrefLocked(families);
-  jobs_.PurgeLaterLocked();
+  MutexLock lock(core_.mutex());
+  core_.families.UnrefLocked(families);
+  core_.jobs.PurgeLaterLocked();
   return status;
 }
 
 uint64_t DBImpl::GetLatestSequenceNumber() const {
-  return versions_->LastSequence();
+  return core_.versions->LastSequence();
 }
 
 }  // namespace varve

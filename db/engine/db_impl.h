@@ -6,8 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "db/directory/buffering_logger.h"
-#include "db/directory/db_directory.h"
 #include "db/engine/db_dead_entries.h"
 #include "db/engine/db_properties.h"
 #include "db/engine/db_read.h"
@@ -15,12 +13,11 @@
 #include "db/engine/family_handle.h"
 #include "db/family/touched_families.h"
 #include "db/jobs/age_watch.h"
-#include "db/jobs/auto_resume.h"
 #include "db/jobs/compactor.h"
-#include "db/jobs/event_queue.h"
+#include "db/jobs/db_core.h"
 #include "db/jobs/flusher.h"
 #include "db/jobs/quiet_watch.h"
-#include "db/write/write_queue.h"
+#include "db/options/db_mutex.h"
 #include "util/threads/fork_watch.h"
 #include "varve/db.h"
 
@@ -35,12 +32,13 @@ struct CheckpointCut;
 // and recovery from errors), db_compaction.cc (manual compactions and options),
 // db_space.cc (a full device), db_checkpoint.cc and db_fork.cc.
 //
-// Locks: mutex_ guards the members marked so. It is not held during I/O on
-// tables, nor while a log is written or synced. The write queue gives one
-// thread at a time, its leader, the right to write the log and to switch
-// memtables. The current memtable and the newest log change only under mutex_
-// *and* leadership. Either of the two suffices to read them. Leadership is
-// acquired before mutex_: no thread waits for leadership with mutex_ held.
+// Locks: the DB mutex guards the members of DbCore that are marked so. It is
+// not held during I/O on tables, nor while a log is written or synced. The
+// write queue gives one thread at a time, its leader, the right to write the
+// log and to switch memtables. The current memtable and the newest log change
+// only under the mutex *and* leadership. Either of the two suffices to read
+// them. Leadership is acquired before the mutex: no thread waits for leadership
+// with it held.
 class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
  public:
   // If `file_pool` is not null, it is used for the table files in place of the
@@ -159,32 +157,27 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
 
  private:
   // ---- Opening, closing, column families, and fork() ----
-  ColumnFamily::Shared SharedParts(SnapshotRegistry* snapshots);
-  std::unique_ptr<ColumnFamily> NewFamily(const std::string& name,
-                                          const ColumnFamilyOptions& options);
-  Status BeginLocked(DbOpening* opening) VARVE_REQUIRES(mutex_);
+  Status BeginLocked(DbOpening* opening) VARVE_REQUIRES(kDbMutex);
   // Returns the names' families, or the ones before the first that cannot be
   // created, and sets *status.
   std::vector<std::unique_ptr<ColumnFamily>> NewFamilies(
       const std::vector<ColumnFamilyDescriptor>& wanted, Status* status);
   Status AddFamiliesLocked(std::vector<std::unique_ptr<ColumnFamily>> families)
-      VARVE_REQUIRES(mutex_);
-  void RemoveOptionsFilesLocked() VARVE_REQUIRES(mutex_);
-  bool IsClosed() VARVE_EXCLUDES(mutex_);
-  // Returns whether the DB is one of a catalog's.
-  bool IsOfCatalog() const { return file_pool_.use_count() == 0; }
-  Status CloseLocked() VARVE_REQUIRES(mutex_);
-  void ReleaseAllLocked() VARVE_REQUIRES(mutex_);
+      VARVE_REQUIRES(kDbMutex);
+  void RemoveOptionsFilesLocked() VARVE_REQUIRES(kDbMutex);
+  bool IsClosed() VARVE_EXCLUDES(kDbMutex);
+  Status CloseLocked() VARVE_REQUIRES(kDbMutex);
+  void ReleaseAllLocked() VARVE_REQUIRES(kDbMutex);
   Status SyncLogAtClose();
-  void NoteLogsEndLocked() VARVE_REQUIRES(mutex_);
-  bool WorkRunsLocked() const VARVE_REQUIRES(mutex_);
-  void StopJobsLocked() VARVE_REQUIRES(mutex_);
-  void WaitForBackgroundLocked() VARVE_REQUIRES(mutex_);
+  void NoteLogsEndLocked() VARVE_REQUIRES(kDbMutex);
+  bool WorkRunsLocked() const VARVE_REQUIRES(kDbMutex);
+  void StopJobsLocked() VARVE_REQUIRES(kDbMutex);
+  void WaitForBackgroundLocked() VARVE_REQUIRES(kDbMutex);
   void InForkedChild() override;
-  void TakeOverLocked(bool waits) VARVE_REQUIRES(mutex_);
-  Status WritableLocked() VARVE_REQUIRES(mutex_);
-  Status CheckWritable() VARVE_EXCLUDES(mutex_);
-  bool AbandonInheritedLocked() VARVE_REQUIRES(mutex_);
+  void TakeOverLocked(bool waits) VARVE_REQUIRES(kDbMutex);
+  Status WritableLocked() VARVE_REQUIRES(kDbMutex);
+  Status CheckWritable() VARVE_EXCLUDES(kDbMutex);
+  bool AbandonInheritedLocked() VARVE_REQUIRES(kDbMutex);
   void KeepAbandoned();
 
   // ---- Writing ----
@@ -214,58 +207,33 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
                           const CompactRangeOptions& options,
                           const UserKeyRange& range);
   Status Cut(CheckpointCut* cut);
-  DbProperties Properties(ColumnFamily* family);
-  Status ResumeAsLeaderLocked() VARVE_REQUIRES(mutex_);
+  Status ResumeAsLeaderLocked() VARVE_REQUIRES(kDbMutex);
   [[gnu::noinline]] Status DeleteWithoutSpace(const WriteOptions& options,
                                               WriteBatch* batch, Status status);
-  bool TakesDeletionsLocked() const VARVE_REQUIRES(mutex_);
-  Status AdmitDeletionLocked(bool* tried) VARVE_REQUIRES(mutex_);
-  Status TryResumeLocked() VARVE_REQUIRES(mutex_);
+  bool TakesDeletionsLocked() const VARVE_REQUIRES(kDbMutex);
+  Status AdmitDeletionLocked(bool* tried) VARVE_REQUIRES(kDbMutex);
+  Status TryResumeLocked() VARVE_REQUIRES(kDbMutex);
   Status ResumeIfFull();
   void TryToResume();
-  bool WatchesQuietLocked() const VARVE_REQUIRES(mutex_);
-  void FlushInQuiet() VARVE_EXCLUDES(mutex_);
-  uint64_t ShortestAgeLocked() const VARVE_REQUIRES(mutex_);
+  bool WatchesQuietLocked() const VARVE_REQUIRES(kDbMutex);
+  void FlushInQuiet() VARVE_EXCLUDES(kDbMutex);
+  uint64_t ShortestAgeLocked() const VARVE_REQUIRES(kDbMutex);
   Status DropCovered(ColumnFamily* family, bool* dropped);
 
-  // ---- Immutable after Open ----
-  // Except the fields that SetOptions changes, which mutex_ guards.
-  Options options_;  // Of the database, and of its default family.
-  const bool read_only_;
-  DbDirectory db_directory_;
-  Env* const env_;               // The Env of db_directory_.
-  StatisticsImpl* const stats_;  // May be null.
-  BufferingLogger log_;
-  const std::shared_ptr<FilePool> file_pool_;
-  std::unique_ptr<VersionSet> versions_;
-
-  WriteQueue write_queue_;
-
-  // ---- Guarded by mutex_ ----
-  Mutex mutex_;
-  WalSet wals_;  // See the class.
-  // Also signalled when a condition that writers wait for changes.
-  BackgroundScheduler scheduler_;
-  EventQueue events_;
-  ColumnFamily family_;  // The default one. Reads of it take no mutex.
-  FamilySet families_;
+  DbCore core_;
   const std::shared_ptr<FamilyHandles> handles_;
   const std::unique_ptr<FamilyHandle> default_handle_;
-  ObsoleteFiles obsolete_;
-  TableJobs table_jobs_;
-  WriteControl control_;
-  JobPicker picker_;
-  JobStarter jobs_;
   Flusher flusher_;
   Compactor compactor_;
   DbReader reader_;  // Takes no mutex.
   DeadEntryCleanup cleanup_;
-  bool has_options_files_ = false;  // RocksDB's.
-  // Held while a checkpoint is created. Acquired before mutex_ and leadership.
-  Mutex checkpoint_mutex_;
-  AutoResume auto_resume_;
   QuietWatch quiet_watch_;
   AgeWatch age_watch_;
+  // RocksDB's.
+  bool has_options_files_ VARVE_GUARDED_BY(kDbMutex) = false;
+  // Held while a checkpoint is created. Acquired before the DB mutex and
+  // leadership.
+  Mutex checkpoint_mutex_;
   Registration fork_watch_{this};  // Last: see ForkWatch.
 };
 

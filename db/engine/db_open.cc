@@ -45,13 +45,6 @@ Options Sanitize(const Options& given) {
   return options;
 }
 
-FileOptions TableFileOptions(const Options& options) {
-  FileOptions file_options;
-  file_options.use_direct_reads = options.use_direct_reads;
-  file_options.uncached_open = ExperimentFlagsOf(options).opens_uncached;
-  return file_options;
-}
-
 // Opens a database with the default family's options in `options`.
 Status OpenDb(const Options& options, const std::string& path, bool read_only,
               const std::vector<ColumnFamilyDescriptor>& others,
@@ -129,7 +122,8 @@ Status CheckFound(const RecoveredState& state, const Options& options,
 // Returns the files that the database needs. All others of its kind may be
 // removed.
 LiveFiles LiveFilesLocked(VersionSet* versions, uint64_t next_file_number,
-                          std::set<std::string> foreign) {
+                          std::set<std::string> foreign)
+    VARVE_REQUIRES(kDbMutex) {
   LiveFiles live;
   for (const FamilyVersions* family : versions->families()) {
     for (int level = 0; level < kNumLevels; ++level) {
@@ -235,121 +229,41 @@ std::unique_ptr<FilePool> DBImpl::NewFilePool(const Options& options) {
 
 DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
                FilePool* file_pool)
-    : options_(Sanitize(options)),
-      read_only_(read_only),
-      db_directory_(options_.env, path),
-      env_(db_directory_.env()),
-      stats_(StatisticsImpl::Of(options_.statistics.get())),
-      file_pool_(
-          file_pool != nullptr
-              ? std::shared_ptr<FilePool>(std::shared_ptr<void>(), file_pool)
-              : std::make_shared<FilePool>(env_, TableFileOptions(options_),
-                                           options_.max_open_files, stats_)),
-      versions_(
-          std::make_unique<VersionSet>(db_directory_.path(), env_, &mutex_)),
-      wals_(&db_directory_, &options_, stats_, &mutex_),
-      scheduler_(env_, &mutex_),
-      events_(options_.listeners, &mutex_),
-      family_(kDefaultColumnFamilyName, &options_, SharedParts(nullptr)),
-      families_(&family_),
-      handles_(std::make_shared<FamilyHandles>(
-          families_.db_number(), &mutex_,
-          [this](ColumnFamily* family) VARVE_NO_THREAD_SAFETY_ANALYSIS {
-            families_.UnrefLocked(family);
-            jobs_.PurgeLaterLocked();
-          })),
-      default_handle_(
-          std::make_unique<FamilyHandle>(&family_, handles_, false)),
-      obsolete_({&db_directory_, versions_.get(), &wals_, &families_, &events_,
-                 &scheduler_, stats_, &mutex_}),
-      table_jobs_({&db_directory_, versions_.get(), family_.snapshots(),
-                   &events_, &scheduler_, &log_, stats_, &mutex_}),
-      control_({&options_, &db_directory_, &families_, &wals_, &obsolete_,
-                &events_, &scheduler_, &auto_resume_, &log_, stats_}),
-      picker_({&options_, &db_directory_, &families_, &events_, &log_, stats_,
-               !read_only && !ExperimentFlagsOf(options).ignores_waste}),
-      jobs_({&options_, &control_, &picker_, &obsolete_, &scheduler_, &mutex_,
-             read_only},
+    : core_(Sanitize(options), path, read_only, file_pool,
             {[this] { flusher_.RunJob(); }, [this] { compactor_.RunJob(); },
-             [this] { cleanup_.RunJob(); }}),
-      flusher_({&options_, &db_directory_, versions_.get(), &families_, &wals_,
-                &write_queue_, &control_, &picker_, &jobs_, &table_jobs_,
-                &events_, &scheduler_, &log_, stats_, &mutex_, read_only}),
-      compactor_({&db_directory_, versions_.get(), &families_, &control_,
-                  &picker_, &jobs_, &table_jobs_, &obsolete_, &auto_resume_,
-                  &events_, &scheduler_, &log_, stats_, &mutex_}),
-      reader_({env_, stats_, versions_.get(), &family_, &families_, &jobs_,
-               &mutex_, ExperimentFlagsOf(options).renews_arenas,
-               ExperimentFlagsOf(options).ignores_waste}),
-      cleanup_({env_, &db_directory_, &families_, &write_queue_, &control_,
-                &picker_, &jobs_, &flusher_, &reader_, &events_, &scheduler_,
-                &log_, stats_, &mutex_}),
-      auto_resume_(
-          env_, &mutex_, &scheduler_, &obsolete_,
-          [this]() VARVE_NO_THREAD_SAFETY_ANALYSIS {
-            return IsTransientError(control_.error()) ||
-                   !picker_.gate().error.ok();
-          },
-          [this] { TryToResume(); }),
-      quiet_watch_(env_, &mutex_, &scheduler_, kQuietUs,
-                   {[this]() VARVE_NO_THREAD_SAFETY_ANALYSIS {
-                      return WatchesQuietLocked();
-                    },
-                    [this] { return versions_->LastSequence(); },
-                    [this] { FlushInQuiet(); }}),
+             [this] { cleanup_.RunJob(); }, [this] { TryToResume(); },
+             [this](ColumnFamily* family) { flusher_.RequestSwitch(family); }}),
+      handles_(std::make_shared<FamilyHandles>(&core_)),
+      default_handle_(std::make_unique<FamilyHandle>(&core_.default_family,
+                                                     handles_, false)),
+      flusher_(core_),
+      compactor_(core_),
+      reader_(core_),
+      cleanup_(core_, flusher_, reader_),
+      quiet_watch_(
+          core_.env, core_.mutex(), &core_.scheduler, kQuietUs,
+          {[this]() VARVE_REQUIRES(kDbMutex) { return WatchesQuietLocked(); },
+           [this] { return core_.versions->LastSequence(); },
+           [this] { FlushInQuiet(); }}),
       age_watch_(
-          env_, &mutex_, &scheduler_, kAgeStepUs,
-          {[this]()
-               VARVE_NO_THREAD_SAFETY_ANALYSIS { return ShortestAgeLocked(); },
-           [this]() VARVE_NO_THREAD_SAFETY_ANALYSIS {
-             return picker_.NextDueTimeLocked();
+          core_.env, core_.mutex(), &core_.scheduler, kAgeStepUs,
+          {[this]() VARVE_REQUIRES(kDbMutex) { return ShortestAgeLocked(); },
+           [this]() VARVE_REQUIRES(kDbMutex) {
+             return core_.picker.NextDueTimeLocked();
            },
            [this]()
-               VARVE_NO_THREAD_SAFETY_ANALYSIS { jobs_.StartDueLocked(); }}) {
-  options_.env = env_;
-  if (ExperimentFlagsOf(options_).counts_memory_atomically) {
-    SetMemoryAccountingAtomic(true);
-  }
-  SetClockMode(ExperimentFlagsOf(options_).trace_clock);
-  TraceCollector::Get().SetCollectMode(
-      ExperimentFlagsOf(options_).trace_collect);
-  family_.MakeTables(db_directory_.path(), TableFileOptions(options_),
-                     file_pool_.get(), &log_, versions_.get());
-  if (read_only_) family_.table_cache()->ExpectOtherWriters();
-}
-
-ColumnFamily::Shared DBImpl::SharedParts(SnapshotRegistry* snapshots) {
-  return {env_,
-          stats_,
-          &mutex_,
-          &write_queue_,
-          [this]()
-              VARVE_NO_THREAD_SAFETY_ANALYSIS { jobs_.PurgeLaterLocked(); },
-          [this] { return versions_->LastSequence(); },
-          [this] { jobs_.TryStartDue(); },
-          [this](ColumnFamily* family) { flusher_.RequestSwitch(family); },
-          snapshots};
-}
-
-std::unique_ptr<ColumnFamily> DBImpl::NewFamily(
-    const std::string& name, const ColumnFamilyOptions& options) {
-  auto family_options = std::make_unique<Options>(options_, options);
-  if (family_options->block_cache == nullptr) {
-    family_options->block_cache = options_.block_cache;
-  }
-  RaiseNumbers(family_options.get());
-  auto family = std::make_unique<ColumnFamily>(
-      name, std::move(family_options), SharedParts(family_.snapshots()));
-  family->MakeTables(db_directory_.path(), TableFileOptions(family->options()),
-                     file_pool_.get(), &log_, versions_.get());
-  return family;
+               VARVE_REQUIRES(kDbMutex) { core_.jobs.StartDueLocked(); }}) {
+  const ExperimentFlags& flags = ExperimentFlagsOf(core_.options);
+  if (flags.counts_memory_atomically) SetMemoryAccountingAtomic(true);
+  SetClockMode(flags.trace_clock);
+  TraceCollector::Get().SetCollectMode(flags.trace_collect);
 }
 
 ColumnFamilyHandle* DBImpl::NewHandle(const std::string& name) {
   ColumnFamily* family = nullptr;
   {
-    MutexLock lock(&mutex_);
-    family = families_.Find(name);
+    MutexLock lock(core_.mutex());
+    family = core_.families.Find(name);
   }
   return new FamilyHandle(family, handles_, true);
 }
@@ -359,36 +273,34 @@ Status DBImpl::Open(bool name_is_safe,
   const RequestSpan span("DB::Open");
   std::vector<std::unique_ptr<ColumnFamily>> families;
   for (const ColumnFamilyDescriptor& other : others) {
-    families.push_back(NewFamily(other.name, other.options));
+    families.push_back(core_.NewFamily(other.name, other.options));
   }
-  DbOpening opening(
-      {&options_, &db_directory_, &log_, stats_, versions_.get(), &family_,
-       &families_, &wals_, &control_, &jobs_, &events_, &mutex_, read_only_},
-      std::move(families));
+  DbOpening opening(core_, std::move(families));
   Status status;
-  if (!read_only_) {
-    status = db_directory_.Open(name_is_safe, options_.create_if_missing);
+  if (!core_.is_read_only) {
+    status =
+        core_.directory.Open(name_is_safe, core_.options.create_if_missing);
   } else {
-    db_directory_.OpenForReading();
+    core_.directory.OpenForReading();
   }
   if (status.ok()) status = opening.Recover();
   if (status.ok()) {
     const LocalSpan install("install");
-    MutexLock lock(&mutex_);
+    MutexLock lock(core_.mutex());
     has_options_files_ = opening.FoundOptionsFiles();
     status = opening.InstallLocked();
-    if (status.ok() && !read_only_) status = BeginLocked(&opening);
+    if (status.ok() && !core_.is_read_only) status = BeginLocked(&opening);
   }
   if (status.ok()) return status;
   opening.Abandon();  // While the directory is locked.
-  mutex_.Lock();
-  control_.SetClosingLocked();
+  core_.mutex()->Lock();
+  core_.control.SetClosingLocked();
   // An error may have started the thread that resumes.
   StopJobsLocked();
-  scheduler_.DropQueuedLocked();
+  core_.scheduler.DropQueuedLocked();
   WaitForBackgroundLocked();
-  mutex_.Unlock();
-  db_directory_.Unlock().IgnoreError();  // Open failed already.
+  core_.mutex()->Unlock();
+  core_.directory.Unlock().IgnoreError();  // Open failed already.
   return status;
 }
 
@@ -402,39 +314,41 @@ Status DBImpl::BeginLocked(DbOpening* opening) {
   }
   opening->RemoveLeftoversLocked();
   for (const auto priority : {Env::Priority::kLow, Env::Priority::kMedium}) {
-    env_->RaiseBackgroundThreads(
-        MaxCompactions(options_) * options_.max_subcompactions, priority);
+    core_.env->RaiseBackgroundThreads(
+        MaxCompactions(core_.options) * core_.options.max_subcompactions,
+        priority);
   }
   // Flushes have their own threads, so that no compaction delays them. Two more
   // threads remove files, and examine what readers walked over.
-  env_->RaiseBackgroundThreads(2 + MaxFlushes(options_), Env::Priority::kHigh);
+  core_.env->RaiseBackgroundThreads(2 + MaxFlushes(core_.options),
+                                    Env::Priority::kHigh);
   age_watch_.StartLocked();
-  jobs_.StartDueLocked();
-  events_.DeliverLocked();
-  for (ColumnFamily* const family : families_.live()) family->JoinBudget();
+  core_.jobs.StartDueLocked();
+  core_.events.DeliverLocked();
+  for (ColumnFamily* const family : core_.families.live()) family->JoinBudget();
   return Status::OK();
 }
 
 // ---- DbOpening --------------------------------------------------------------
 
-DbOpening::DbOpening(const Parts& parts,
+DbOpening::DbOpening(DbCore& core,
                      std::vector<std::unique_ptr<ColumnFamily>> others)
-    : parts_(parts),
+    : core_(core),
       others_(std::move(others)),
-      flush_(FlushedFamilies(All()), parts.versions) {}
+      flush_(FlushedFamilies(All()), core.versions.get()) {}
 
 DbOpening::~DbOpening() {
   state_.reset();  // Its memtables point to the families.
   for (const auto& family : others_) family->Close();
-  MutexLock lock(parts_.mutex);
+  MutexLock lock(core_.mutex());
   for (const auto& family : others_) {
-    parts_.versions->RemoveFamilyLocked(family->versions());
+    core_.versions->RemoveFamilyLocked(family->versions());
   }
 }
 
 // Returns the families, the default one first.
 std::vector<ColumnFamily*> DbOpening::All() const {
-  std::vector<ColumnFamily*> families = {parts_.default_family};
+  std::vector<ColumnFamily*> families = {&core_.default_family};
   for (const auto& family : others_) families.push_back(family.get());
   return families;
 }
@@ -443,12 +357,12 @@ Status DbOpening::Recover() {
   Status status = ReadFiles();
   if (!status.ok()) return status;
   if (state_->logs_incomplete) {
-    RecordTick(parts_.stats, Ticker::kLogsIncomplete);
+    RecordTick(core_.stats, Ticker::kLogsIncomplete);
   }
-  OpenInfoLog(*parts_.options, *parts_.place, parts_.is_read_only, parts_.log,
+  OpenInfoLog(core_.options, core_.directory, core_.is_read_only, &core_.log,
               &state_->old_info_logs);
-  Log(LogLevel::kInfo, parts_.log, "statistics: %s",
-      parts_.stats != nullptr ? parts_.stats->Path().c_str() : "none");
+  Log(LogLevel::kInfo, &core_.log, "statistics: %s",
+      core_.stats != nullptr ? core_.stats->Path().c_str() : "none");
   return status;
 }
 
@@ -459,31 +373,31 @@ Status DbOpening::ReadFiles() {
     families.push_back({family->name(), &family->options(),
                         &family->comparator(), family->table_cache()});
   }
-  if (parts_.is_read_only) {
-    Status status = RecoverUnlocked(*parts_.options, parts_.place->path(),
-                                    families, parts_.log, &state_);
+  if (core_.is_read_only) {
+    Status status = RecoverUnlocked(core_.options, core_.directory.path(),
+                                    families, &core_.log, &state_);
     if (!status.ok()) return status;
-    return CheckFound(*state_, *parts_.options, parts_.place->path(),
-                      parts_.is_read_only);
+    return CheckFound(*state_, core_.options, core_.directory.path(),
+                      core_.is_read_only);
   }
   state_ = std::make_unique<RecoveredState>();
   RecoveredState* const state = state_.get();
-  Recovery recovery(*parts_.options, parts_.place->path(), families,
-                    parts_.log);
+  Recovery recovery(core_.options, core_.directory.path(), families,
+                    &core_.log);
   Status status = recovery.ReadTables(state);
   if (status.ok()) {
-    status = CheckFound(*state, *parts_.options, parts_.place->path(),
-                        parts_.is_read_only);
+    status = CheckFound(*state, core_.options, core_.directory.path(),
+                        core_.is_read_only);
   }
-  if (status.ok()) status = parts_.place->LoadIdentity(state->manifest.db_id);
+  if (status.ok()) status = core_.directory.LoadIdentity(state->manifest.db_id);
   if (!status.ok()) return status;
   {
-    MutexLock lock(parts_.mutex);
+    MutexLock lock(core_.mutex());
     InitializeVersionsLocked();
   }
   const std::string session = NewSessionIdentity();
   for (ColumnFamily* const family : All()) {
-    family->SetOutputContext(parts_.place->path(), parts_.place->identity(),
+    family->SetOutputContext(core_.directory.path(), core_.directory.identity(),
                              session);
   }
   flush_.SetLeftovers(state->temporary_files);
@@ -493,7 +407,7 @@ Status DbOpening::ReadFiles() {
   if (status.ok() &&
       std::max(state->last_sequence, state->manifest.last_sequence) >
           kMaxSequenceNumber - kSpareSequences) {
-    return Status::Corruption(parts_.place->path(),
+    return Status::Corruption(core_.directory.path(),
                               "its sequence numbers are used up");
   }
   return status;
@@ -502,16 +416,16 @@ Status DbOpening::ReadFiles() {
 void DbOpening::InitializeVersionsLocked() {
   RecoveredState* const state = state_.get();
   if (!state->exists) {
-    state->manifest.key_folding = KeyFoldingName(parts_.options->key_case);
+    state->manifest.key_folding = KeyFoldingName(core_.options.key_case);
     state->families[0].manifest = &state->manifest.default_family();
   }
-  parts_.versions->Initialize(&state->manifest, parts_.place->directory());
-  parts_.versions->MarkFileNumberUsed(state->largest_file_number);
+  core_.versions->Initialize(&state->manifest, core_.directory.directory());
+  core_.versions->MarkFileNumberUsed(state->largest_file_number);
   const std::vector<ColumnFamily*> families = All();
   for (size_t i = 0; i < families.size(); ++i) {
     if (state->families[i].manifest == nullptr) continue;
-    parts_.versions->AddFamilyLocked(families[i]->versions(),
-                                     state->families[i].manifest);
+    core_.versions->AddFamilyLocked(families[i]->versions(),
+                                    state->families[i].manifest);
   }
 }
 
@@ -519,7 +433,7 @@ void DbOpening::InitializeVersionsLocked() {
 void DbOpening::ListFamiliesLocked() {
   for (size_t i = 1; i < state_->families.size(); ++i) {
     if (state_->families[i].manifest == nullptr) continue;
-    parts_.families->AddLocked(std::move(others_[i - 1]));
+    core_.families.AddLocked(std::move(others_[i - 1]));
   }
   std::erase(others_, nullptr);
 }
@@ -533,7 +447,7 @@ void DbOpening::InstallReadOnlyLocked() {
   }
   ListFamiliesLocked();
   for (ColumnFamily* const family : families)
-    parts_.control->InstallSuperVersionLocked(family);
+    core_.control.InstallSuperVersionLocked(family);
 }
 
 // Writes the edits of an open: the tables that were made of the logs, and the
@@ -543,15 +457,15 @@ Status DbOpening::ApplyLocked(uint64_t wal_number) {
   const std::vector<ColumnFamily*> families = All();
   std::vector<VersionEdit> edits(families.size());
   if (!state->exists) {
-    edits[0].SetComparatorName(parts_.options->comparator->Name());
+    edits[0].SetComparatorName(core_.options.comparator->Name());
   }
   Status status = flush_.Publish(edits);
   if (!status.ok()) return status;
   flush_.Commit();
-  parts_.default_family->CountFlushesLocked(edits[0], flush_.flush_count(),
-                                            flush_.micros());
+  core_.default_family.CountFlushesLocked(edits[0], flush_.flush_count(),
+                                          flush_.micros());
   for (const VersionEdit& edit : edits) {
-    AddTablesCreated(parts_.events, parts_.place->path(), edit, status);
+    AddTablesCreated(&core_.events, core_.directory.path(), edit, status);
   }
   if (state->is_clean) return status;
   std::vector<VersionSet::FamilyEdit> applied;
@@ -559,13 +473,13 @@ Status DbOpening::ApplyLocked(uint64_t wal_number) {
     if (state->families[i].manifest == nullptr) continue;
     edits[i].SetLogNumber(wal_number);
     // Not more than all that was found.
-    edits[i].SetTablesEnd(parts_.versions->LastSequence());
+    edits[i].SetTablesEnd(core_.versions->LastSequence());
     applied.push_back({families[i]->versions(), &edits[i]});
   }
   // Syncs the directory with the new log and tables in it: the first edit
   // goes to a new MANIFEST.
-  status = parts_.versions->LogAndApply(applied);
-  if (status.ok()) parts_.wals->SetDirectorySyncedLocked();
+  status = core_.versions->LogAndApply(applied);
+  if (status.ok()) core_.wals.SetDirectorySyncedLocked();
   return status;
 }
 
@@ -573,24 +487,23 @@ Status DbOpening::ApplyLocked(uint64_t wal_number) {
 Status DbOpening::KeepUnusedLogs() const {
   const UnusedLogs& unused = state_->unused_logs;
   for (const auto& [number, name] : unused.files) {
-    Log(LogLevel::kError, parts_.log,
+    Log(LogLevel::kError, &core_.log,
         "log %llu is kept in lost/: it was replayed only to update number %llu",
         static_cast<unsigned long long>(number),
         static_cast<unsigned long long>(unused.after));
   }
   return unused.files.empty()
              ? Status::OK()
-             : varve::KeepUnusedLogs(parts_.place->env(), parts_.place->path(),
-                                     unused);
+             : varve::KeepUnusedLogs(core_.env, core_.directory.path(), unused);
 }
 
 Status DbOpening::InstallLocked() {
   RecoveredState* const state = state_.get();
   Status status;
-  if (parts_.is_read_only) InitializeVersionsLocked();
-  parts_.versions->SetLastSequence(
-      std::max(state->last_sequence, parts_.versions->LastSequence()));
-  if (parts_.is_read_only) {
+  if (core_.is_read_only) InitializeVersionsLocked();
+  core_.versions->SetLastSequence(
+      std::max(state->last_sequence, core_.versions->LastSequence()));
+  if (core_.is_read_only) {
     InstallReadOnlyLocked();
     return status;
   }
@@ -599,11 +512,11 @@ Status DbOpening::InstallLocked() {
   // restarted. Nothing is removed before the next edit is durable in a new
   // MANIFEST, since an unsynced edit of the last process may still be lost.
   const bool writes = !state->is_clean;
-  if (!parts_.place->identity_is_stored()) {
-    status = parts_.place->StoreIdentity(
-        TempFileName(parts_.place->path(), parts_.versions->NewFileNumber()));
+  if (!core_.directory.identity_is_stored()) {
+    status = core_.directory.StoreIdentity(
+        TempFileName(core_.directory.path(), core_.versions->NewFileNumber()));
   }
-  parts_.versions->SetDbId(parts_.place->identity());
+  core_.versions->SetDbId(core_.directory.identity());
   for (size_t i = 0; i < state->families.size(); ++i) {
     std::vector<MemTable*>& memtables = state->families[i].memtables;
     if (!status.ok() || memtables.empty()) continue;
@@ -611,20 +524,20 @@ Status DbOpening::InstallLocked() {
     memtables.pop_back();
     status = flush_.Add(i, last);
   }
-  CountDrops(parts_.stats, flush_.drops());
+  CountDrops(core_.stats, flush_.drops());
   WalSet::Wal wal;
-  const uint64_t wal_number = writes ? parts_.versions->NewFileNumber()
+  const uint64_t wal_number = writes ? core_.versions->NewFileNumber()
                                      : state->manifest.FirstLogNumber();
   if (status.ok())
-    status = parts_.wals->Create(wal_number, parts_.control->gate().HasError(),
-                                 &wal);
-  if (status.ok()) parts_.wals->AddLocked(std::move(wal));
+    status =
+        core_.wals.Create(wal_number, core_.control.gate().HasError(), &wal);
+  if (status.ok()) core_.wals.AddLocked(std::move(wal));
   if (status.ok() && !state->exists) {
     // While this file exists the database is not clean, so that no open relies
     // on a CURRENT whose name may not be durable. It is removed with the
     // leftovers.
-    status = WriteStringToFile(parts_.place->env(), "",
-                               TempFileName(parts_.place->path(), 0), false);
+    status = WriteStringToFile(core_.env, "",
+                               TempFileName(core_.directory.path(), 0), false);
   }
   // The first edit makes the logs obsolete.
   if (status.ok()) status = KeepUnusedLogs();
@@ -632,52 +545,51 @@ Status DbOpening::InstallLocked() {
   status = ApplyLocked(wal_number);
   if (!status.ok()) {
     // Tables that no Open may find.
-    parts_.jobs->PurgeLocked();
+    core_.jobs.PurgeLocked();
     return status;
   }
   if (state->is_leveldb) {
     // From here on, LevelDB cannot read the database.
-    const Status guarded =
-        AddLevelDbGuard(parts_.place->env(), parts_.place->path());
+    const Status guarded = AddLevelDbGuard(core_.env, core_.directory.path());
     if (!guarded.ok()) {
-      Log(LogLevel::kWarn, parts_.log,
+      Log(LogLevel::kWarn, &core_.log,
           "without a guard against a repair by LevelDB: %s",
           guarded.ToString().c_str());
     }
   }
   ListFamiliesLocked();
-  for (ColumnFamily* const family : parts_.families->live()) {
+  for (ColumnFamily* const family : core_.families.live()) {
     family->versions()->SkipLogsLocked(wal_number);
     family->BeginLocked(
-        family->NewMemTable(wal_number, parts_.families->live().size()), {});
-    parts_.control->InstallSuperVersionLocked(family);
+        family->NewMemTable(wal_number, core_.families.live().size()), {});
+    core_.control.InstallSuperVersionLocked(family);
   }
-  parts_.control->log_bound().UpdateLogSizeLocked();
+  core_.log_bound.UpdateLogSizeLocked();
   return status;
 }
 
-void DbOpening::RemoveLeftoversLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
+void DbOpening::RemoveLeftoversLocked() {
   const bool writes = !state_->is_clean;
   LiveFiles live;
   if (writes) {
     // An edit that was cut off may have named a table with any number.
     live = LiveFilesLocked(
-        parts_.versions,
+        core_.versions.get(),
         state_->manifest.torn_tail ? 0 : state_->manifest.next_file_number,
         std::move(state_->foreign_files));
     // RemoveLeftovers finds them in the directory.
-    parts_.versions->obsolete_manifests()->clear();
+    core_.versions->obsolete_manifests()->clear();
   }
-  parts_.mutex->Unlock();
+  core_.mutex()->Unlock();
   if (writes) {
     std::vector<TableCache*> caches;
-    for (const ColumnFamily* family : parts_.families->live()) {
+    for (const ColumnFamily* family : core_.families.live()) {
       caches.push_back(family->table_cache());
     }
-    RemoveLeftovers(*parts_.place, caches, parts_.log, live);
+    RemoveLeftovers(core_.directory, caches, &core_.log, live);
   }
-  RemoveOldInfoLogs(*parts_.place, std::move(state_->old_info_logs));
-  parts_.mutex->Lock();
+  RemoveOldInfoLogs(core_.directory, std::move(state_->old_info_logs));
+  core_.mutex()->Lock();
 }
 
 }  // namespace varve

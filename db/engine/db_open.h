@@ -8,41 +8,18 @@
 #include <memory>
 #include <vector>
 
-#include "db/directory/buffering_logger.h"
-#include "db/directory/db_directory.h"
-#include "db/family/family_set.h"
-#include "db/jobs/event_queue.h"
-#include "db/jobs/job_starter.h"
-#include "db/jobs/write_control.h"
+#include "db/jobs/db_core.h"
+#include "db/options/db_mutex.h"
 #include "db/recovery/recovery.h"
 #include "db/recovery/recovery_flush.h"
-#include "db/wal/wal_set.h"
-#include "util/base/mutex.h"
 
 namespace varve {
 
 class DbOpening {
  public:
-  // Parts of the database. All must outlive this object.
-  struct Parts {
-    const Options* options;
-    DbDirectory* place;
-    BufferingLogger* log;
-    StatisticsImpl* stats;  // May be null.
-    VersionSet* versions;
-    ColumnFamily* default_family;
-    FamilySet* families;
-    WalSet* wals;
-    WriteControl* control;
-    JobStarter* jobs;
-    EventQueue* events;
-    Mutex* mutex;  // The DB's.
-    bool is_read_only;
-  };
-
-  // `others` are the families to open or create beside the default one.
-  DbOpening(const Parts& parts,
-            std::vector<std::unique_ptr<ColumnFamily>> others);
+  // `others` are the families to open or create beside the default one. `core`
+  // must outlive this object.
+  DbOpening(DbCore& core, std::vector<std::unique_ptr<ColumnFamily>> others);
   // Closes the families that the database has not got. REQUIRES: the mutex is
   // not held.
   ~DbOpening();
@@ -59,14 +36,14 @@ class DbOpening {
   // Makes the recovered state the database's: names the tables and a new log,
   // and gives the families to FamilySet. May release the mutex and reacquire
   // it.
-  Status InstallLocked();
+  Status InstallLocked() VARVE_REQUIRES(kDbMutex);
   // Returns the families that the database has not got.
   std::vector<std::unique_ptr<ColumnFamily>> TakeMissing() {
     return std::exchange(others_, {});
   }
   // Removes files that earlier processes have left. May release the mutex and
   // reacquire it.
-  void RemoveLeftoversLocked();
+  void RemoveLeftoversLocked() VARVE_REQUIRES(kDbMutex);
   // Replaces the calls after one that has failed. REQUIRES: the directory is
   // still locked.
   void Abandon() { flush_.Abandon(); }
@@ -75,12 +52,12 @@ class DbOpening {
   std::vector<ColumnFamily*> All() const;
   Status ReadFiles();
   Status KeepUnusedLogs() const;
-  void InitializeVersionsLocked();
-  void InstallReadOnlyLocked();
-  Status ApplyLocked(uint64_t wal_number);
-  void ListFamiliesLocked();
+  void InitializeVersionsLocked() VARVE_REQUIRES(kDbMutex);
+  void InstallReadOnlyLocked() VARVE_REQUIRES(kDbMutex);
+  Status ApplyLocked(uint64_t wal_number) VARVE_REQUIRES(kDbMutex);
+  void ListFamiliesLocked() VARVE_REQUIRES(kDbMutex);
 
-  const Parts parts_;
+  DbCore& core_;
   // The families that are not in FamilySet, in the order of RecoveredState.
   std::vector<std::unique_ptr<ColumnFamily>> others_;
   RecoveryFlush flush_;

@@ -90,7 +90,7 @@ bool DbProperties::ParseLevelProperty(const Slice& name, const char* prefix,
   if (!digits.starts_with(prefix)) return false;
   digits.remove_prefix(Slice(prefix).size());
   if (digits.size() != 1 || digits[0] < '0' ||
-      digits[0] >= '0' + sources_.family.options().num_levels) {
+      digits[0] >= '0' + family_.options().num_levels) {
     return false;
   }
   *level = digits[0] - '0';
@@ -110,8 +110,8 @@ bool DbProperties::Get(const Slice& property, std::string* value) {
   std::vector<DeadRange> dead_ranges;
   // Before the mutex is taken, because it is a read-side critical section.
   if (name == Slice("dead-ranges"))
-    dead_ranges = sources_.family.dead_walks()->ranges().Known();
-  MutexLock lock(&sources_.mutex);
+    dead_ranges = family_.dead_walks()->ranges().Known();
+  MutexLock lock(core_.mutex());
   if (name == Slice("levelstats")) {
     *value = LevelStatsLocked();
   } else if (name == Slice("stats")) {
@@ -123,39 +123,39 @@ bool DbProperties::Get(const Slice& property, std::string* value) {
   } else if (name == Slice("sstables")) {
     *value = TablesLocked();
   } else if (name == Slice("ablation-path-counts") &&
-             sources_.family.options().experiment != nullptr) {
-    *value = sources_.family.options().experiment->PathCountsText(
-        {sources_.family.super_versions(), *sources_.family.snapshots(),
-         static_cast<const BlockCache&>(*sources_.family.options().block_cache),
-         sources_.stats});
+             family_.options().experiment != nullptr) {
+    *value = family_.options().experiment->PathCountsText(
+        {family_.super_versions(), *family_.snapshots(),
+         static_cast<const BlockCache&>(*family_.options().block_cache),
+         core_.stats});
   } else if (name == Slice("oldest-snapshot")) {
     *value = OldestSnapshotLocked();
   } else if (name == Slice("oldest-log")) {
-    *value = sources_.oldest_log();
+    *value = core_.log_bound.DescribeOldestLocked();
   } else if (name == Slice("column-families")) {
-    *value = sources_.families();
+    *value = core_.families.DescribeLocked();
   } else if (name == Slice("dead-ranges")) {
-    *value = DeadRangesTextLocked(
-        *sources_.family.cleaner(), dead_ranges,
-        sources_.family.snapshots()->FindOldestLocked().sequence);
+    *value =
+        DeadRangesTextLocked(*family_.cleaner(), dead_ranges,
+                             family_.snapshots()->FindOldestLocked().sequence);
   } else if (name == Slice("statistics") ||
              name == Slice("options-statistics")) {
-    if (sources_.stats != nullptr) *value = sources_.stats->ToString();
+    if (core_.stats != nullptr) *value = core_.stats->ToString();
   } else if (name == Slice("memory")) {
     *value = DescribeMemory();
   } else if (name == Slice("memory-by-thread")) {
     *value = DescribeMemoryByThread();
   } else if (name == Slice("prometheus")) {
-    if (sources_.stats != nullptr) *value = sources_.stats->ToPrometheus();
+    if (core_.stats != nullptr) *value = core_.stats->ToPrometheus();
   } else if (name == Slice("statistics-path")) {
-    *value = sources_.stats != nullptr ? sources_.stats->Path() : "none";
+    *value = core_.stats != nullptr ? core_.stats->Path() : "none";
   } else if (name == Slice("trace-clock")) {
     *value = trace::ClockName();
   } else if (name == Slice("io-path")) {
-    *value = sources_.env->IoPath() +
-             (sources_.family.options().use_direct_reads ? ", direct" : "");
+    *value = core_.env->IoPath() +
+             (family_.options().use_direct_reads ? ", direct" : "");
   } else if (name == Slice("wal-path")) {
-    *value = sources_.wals.WritePathLocked();
+    *value = core_.wals.WritePathLocked();
   } else {
     return false;
   }
@@ -169,12 +169,12 @@ bool DbProperties::GetInt(const Slice& property, uint64_t* value) {
     *value = EstimateKeys();
     return true;
   }
-  MutexLock lock(&sources_.mutex);
+  MutexLock lock(core_.mutex());
   return GetIntLocked(name, value);
 }
 
 bool DbProperties::GetIntLocked(const Slice& name, uint64_t* value) {
-  const Version& version = *sources_.family.version();
+  const Version& version = *family_.version();
   const auto is = [&name](const char* other) { return name == Slice(other); };
   int level;
   if (ParseLevelProperty(name, "num-files-at-level", &level)) {
@@ -183,109 +183,105 @@ bool DbProperties::GetIntLocked(const Slice& name, uint64_t* value) {
   }
   uint64_t table_bytes = 0;
   for (int i = 0; i < kNumLevels; ++i) table_bytes += version.NumBytes(i);
-  uint64_t memtable_bytes =
-      sources_.family.memtable()->ApproximateMemoryUsage();
+  uint64_t memtable_bytes = family_.memtable()->ApproximateMemoryUsage();
   uint64_t immutable_entries = 0;
   uint64_t immutable_deletions = 0;
-  for (const MemTable* memtable : sources_.family.immutable()) {
+  for (const MemTable* memtable : family_.immutable()) {
     memtable_bytes += memtable->ApproximateMemoryUsage();
     immutable_entries += memtable->EntryCount();
     immutable_deletions += memtable->DeletionCount();
   }
   uint64_t held_bytes = 0;
-  for (const MemTable* memtable : sources_.family.flushed()) {
+  for (const MemTable* memtable : family_.flushed()) {
     held_bytes += memtable->ApproximateMemoryUsage();
   }
   if (is("num-immutable-mem-table")) {
-    *value = sources_.family.immutable().size();
+    *value = family_.immutable().size();
   } else if (is("num-entries-active-mem-table")) {
-    *value = sources_.family.memtable()->EntryCount();
+    *value = family_.memtable()->EntryCount();
   } else if (is("num-entries-imm-mem-tables")) {
     *value = immutable_entries;
   } else if (is("num-deletes-active-mem-table")) {
-    *value = sources_.family.memtable()->DeletionCount();
+    *value = family_.memtable()->DeletionCount();
   } else if (is("num-deletes-imm-mem-tables")) {
     *value = immutable_deletions;
   } else if (is("mem-table-flush-pending")) {
-    *value = sources_.family.immutable().empty() ? 0 : 1;
+    *value = family_.immutable().empty() ? 0 : 1;
   } else if (is("compaction-pending")) {
-    *value = sources_.facts().compaction_is_due ? 1 : 0;
+    *value = core_.picker.CompactionDueLocked(family_) ? 1 : 0;
   } else if (is("num-running-flushes")) {
-    *value = sources_.family.flush_runs() ? 1 : 0;
+    *value = family_.flush_runs() ? 1 : 0;
   } else if (is("num-running-compactions")) {
-    *value = sources_.family.compactions().running.size();
+    *value = family_.compactions().running.size();
   } else if (is("background-errors")) {
-    *value = sources_.facts().background_errors;
+    *value = core_.control.error_count();
   } else if (is("is-read-only")) {
-    *value = sources_.facts().is_read_only ? 1 : 0;
+    *value = core_.is_read_only || !core_.control.error().ok() ? 1 : 0;
   } else if (is("cur-size-active-mem-table")) {
-    *value = sources_.family.memtable()->ApproximateMemoryUsage();
+    *value = family_.memtable()->ApproximateMemoryUsage();
   } else if (is("cur-size-all-mem-tables")) {
     *value = memtable_bytes;
   } else if (is("size-all-mem-tables")) {
     *value = memtable_bytes + held_bytes;
   } else if (is("num-immutable-mem-table-flushed")) {
-    *value = sources_.family.flushed().size();
+    *value = family_.flushed().size();
   } else if (is("estimate-table-readers-mem")) {
-    *value = sources_.family.table_cache()->ApproximateMemoryUsage();
+    *value = family_.table_cache()->ApproximateMemoryUsage();
   } else if (is("approximate-memory-usage")) {
-    *value = memtable_bytes +
-             sources_.family.table_cache()->ApproximateMemoryUsage() +
-             sources_.family.options().block_cache->GetUsage();
+    *value = memtable_bytes + family_.table_cache()->ApproximateMemoryUsage() +
+             family_.options().block_cache->GetUsage();
   } else if (is("base-level")) {
     *value = static_cast<uint64_t>(
-        ComputeLevelTargets(sources_.family.options(), version).base_level);
+        ComputeLevelTargets(family_.options(), version).base_level);
   } else if (is("estimate-pending-compaction-bytes")) {
-    *value = EstimatePendingCompactionBytes(sources_.family.options(), version);
+    *value = EstimatePendingCompactionBytes(family_.options(), version);
   } else if (is("num-snapshots")) {
-    *value = sources_.family.snapshots()->CountLocked();
+    *value = family_.snapshots()->CountLocked();
   } else if (is("oldest-snapshot-sequence")) {
     const SequenceNumber oldest =
-        sources_.family.snapshots()->FindOldestLocked().sequence;
+        family_.snapshots()->FindOldestLocked().sequence;
     *value = oldest == kNoSnapshot ? 0 : oldest;
   } else if (is("oldest-snapshot-time")) {
     const SnapshotRegistry::Oldest oldest =
-        sources_.family.snapshots()->FindOldestLocked();
+        family_.snapshots()->FindOldestLocked();
     // A date.
     *value = oldest.sequence == kNoSnapshot
                  ? 0
-                 : DateBefore(sources_.env->NowMicros(), oldest.age_ns / 1000);
+                 : DateBefore(core_.env->NowMicros(), oldest.age_ns / 1000);
   } else if (is("min-log-number-to-keep")) {
-    *value = sources_.wals.EmptyLocked()
-                 ? sources_.versions.FirstLogNumberLocked()
-                 : sources_.wals.OldestLocked();
+    *value = core_.wals.EmptyLocked() ? core_.versions->FirstLogNumberLocked()
+                                      : core_.wals.OldestLocked();
   } else if (is("num-live-versions")) {
     *value = static_cast<uint64_t>(
-        sources_.versions.CountVersionsLocked(*sources_.family.versions()));
+        core_.versions->CountVersionsLocked(*family_.versions()));
   } else if (is("current-super-version-number")) {
-    *value = sources_.family.super_versions().current()->number;
+    *value = family_.super_versions().current()->number;
   } else if (is("estimate-oldest-key-time")) {
     *value = OldestTableTime(version);
   } else if (is("is-file-deletions-enabled")) {
-    *value = sources_.facts().deletes_files ? 1 : 0;
+    *value = core_.obsolete.is_held() ? 0 : 1;
   } else if (is("estimate-live-data-size")) {
     *value = EstimateLiveBytes(version);
   } else if (is("live-sst-files-size")) {
     *value = table_bytes;
   } else if (is("total-sst-files-size")) {
-    *value =
-        sources_.versions.TotalTableBytesLocked(*sources_.family.versions());
+    *value = core_.versions->TotalTableBytesLocked(*family_.versions());
   } else if (is("block-cache-capacity")) {
-    *value = sources_.family.options().block_cache->GetCapacity();
+    *value = family_.options().block_cache->GetCapacity();
   } else if (is("block-cache-usage")) {
-    *value = sources_.family.options().block_cache->GetUsage();
+    *value = family_.options().block_cache->GetUsage();
   } else if (is("block-cache-pinned-usage")) {
-    *value = sources_.family.options().block_cache->GetPinnedUsage();
+    *value = family_.options().block_cache->GetPinnedUsage();
   } else if (is("statistics-memory")) {
-    *value = sources_.stats != nullptr ? sources_.stats->MemoryUsage() : 0;
+    *value = core_.stats != nullptr ? core_.stats->MemoryUsage() : 0;
   } else if (is("statistics-memory-reserved")) {
-    *value = sources_.stats != nullptr ? sources_.stats->ReservedMemory() : 0;
+    *value = core_.stats != nullptr ? core_.stats->ReservedMemory() : 0;
   } else if (is("is-write-stopped")) {
-    *value = sources_.family.stall().pressure == WritePressure::kStop ? 1 : 0;
+    *value = family_.stall().pressure == WritePressure::kStop ? 1 : 0;
   } else if (is("is-write-stalled")) {
-    *value = sources_.family.stall().pressure != WritePressure::kNone ? 1 : 0;
+    *value = family_.stall().pressure != WritePressure::kNone ? 1 : 0;
   } else if (is("actual-delayed-write-rate")) {
-    *value = sources_.family.stall().rate;
+    *value = family_.stall().rate;
   } else {
     return false;
   }
@@ -294,18 +290,17 @@ bool DbProperties::GetIntLocked(const Slice& name, uint64_t* value) {
 
 std::string DbProperties::LevelStatsLocked() const {
   std::string out = "Level Files Size(MB)\n--------------------\n";
-  for (int level = 0; level < sources_.family.options().num_levels; ++level) {
+  for (int level = 0; level < family_.options().num_levels; ++level) {
     AppendFormat(&out, "%5d %5d %8.0f\n", level,
-                 sources_.family.version()->NumFiles(level),
-                 MiB(sources_.family.version()->NumBytes(level)));
+                 family_.version()->NumFiles(level),
+                 MiB(family_.version()->NumBytes(level)));
   }
   return out;
 }
 
 void DbProperties::AppendCompactionTableLocked(std::string* out) const {
-  const Version& version = *sources_.family.version();
-  const LevelTargets targets =
-      ComputeLevelTargets(sources_.family.options(), version);
+  const Version& version = *family_.version();
+  const LevelTargets targets = ComputeLevelTargets(family_.options(), version);
   *out +=
       "Level  Files  Size(MB)  Score  Read(MB)  Rn(MB) Rnp1(MB) Write(MB) "
       "Moved(MB) W-Amp S-Amp Rd(MB/s) Wr(MB/s)  Sec(s) Count   KeyIn KeyDrop\n";
@@ -331,39 +326,38 @@ void DbProperties::AppendCompactionTableLocked(std::string* out) const {
   uint64_t bytes = 0;
   const uint64_t last_bytes = version.NumBytes(version.DeepestLevel());
   for (int level = 0; level <= targets.last_level; ++level) {
-    const CompactionStats& stats = sources_.family.compactions().stats[level];
+    const CompactionStats& stats = family_.compactions().stats[level];
     total.Add(stats);
     files += version.NumFiles(level);
     bytes += version.NumBytes(level);
     append(("L" + std::to_string(level)).c_str(), version.NumFiles(level),
            version.NumBytes(level),
            level < targets.last_level
-               ? CompactionScore(sources_.family.options(), targets, version,
-                                 sources_.family.compactions().running, level)
+               ? CompactionScore(family_.options(), targets, version,
+                                 family_.compactions().running, level)
                : 0.0,
            stats, level == 0 ? stats.bytes_written : stats.upper_bytes_read,
            Ratio(version.NumBytes(level), last_bytes));
   }
   append("Sum", files, bytes, 0.0, total,
-         sources_.family.compactions().stats[0].bytes_written,
+         family_.compactions().stats[0].bytes_written,
          Ratio(bytes, last_bytes));
   AppendFormat(out,
                "Tables: %.1f MB, %.1f MB of them in the last level; space "
                "amplification %.2f; base level %d\n",
                MiB(bytes), MiB(last_bytes), Ratio(bytes, last_bytes),
                targets.base_level);
-  AppendFormat(
-      out, "Pending compaction: %.1f MB\n",
-      MiB(EstimatePendingCompactionBytes(sources_.family.options(), version)));
+  AppendFormat(out, "Pending compaction: %.1f MB\n",
+               MiB(EstimatePendingCompactionBytes(family_.options(), version)));
 }
 
 void DbProperties::AppendDbStatsLocked(std::string* out) const {
   uint64_t table_bytes = 0;
-  for (const CompactionStats& stats : sources_.family.compactions().stats) {
+  for (const CompactionStats& stats : family_.compactions().stats) {
     table_bytes += stats.bytes_written;
   }
-  const uint64_t user_bytes = sources_.family.user_bytes();
-  const uint64_t logged_bytes = sources_.family.logged_bytes();
+  const uint64_t user_bytes = family_.user_bytes();
+  const uint64_t logged_bytes = family_.logged_bytes();
   AppendFormat(
       out,
       "Written by users: %.1f MB, to the log: %.1f MB, to tables: %.1f MB; "
@@ -371,25 +365,25 @@ void DbProperties::AppendDbStatsLocked(std::string* out) const {
       MiB(user_bytes), MiB(logged_bytes), MiB(table_bytes),
       Ratio(logged_bytes + table_bytes, user_bytes));
   AppendFormat(out, "Stalls: %" PRIu64 " times, %.3f seconds; now: %s\n",
-               sources_.family.stall_count(),
-               static_cast<double>(sources_.family.stall_micros()) / 1e6,
-               StallCauseName(sources_.family.stall().cause));
-  const FileWaits& waits = sources_.wals.waits();
+               family_.stall_count(),
+               static_cast<double>(family_.stall_micros()) / 1e6,
+               StallCauseName(family_.stall().cause));
+  const FileWaits& waits = core_.wals.waits();
   AppendFormat(out,
                "Waits of the log for the device or file system: %" PRIu64
                " times, %.3f seconds, longest %.3f\n",
                waits.count(), static_cast<double>(waits.total_us()) / 1e6,
                static_cast<double>(waits.longest_us()) / 1e6);
   AppendFormat(out, "Pauses for compactions: %" PRIu64 " times, %.3f seconds\n",
-               sources_.family.pace_count(),
-               static_cast<double>(sources_.family.pace_micros()) / 1e6);
+               family_.pace_count(),
+               static_cast<double>(family_.pace_micros()) / 1e6);
   AppendFormat(out,
                "Background errors: %" PRIu64
                "; reads that took the mutex for what they read: %" PRIu64 "\n",
-               sources_.facts().background_errors,
-               sources_.family.super_versions().LockedAcquires());
-  if (sources_.family.options().experiment != nullptr) {
-    *out += "Experiment: " + sources_.family.options().experiment->text + "\n";
+               core_.control.error_count(),
+               family_.super_versions().LockedAcquires());
+  if (family_.options().experiment != nullptr) {
+    *out += "Experiment: " + family_.options().experiment->text + "\n";
   }
 }
 
@@ -397,18 +391,18 @@ std::string DbProperties::StatsLocked() {
   std::string out;
   AppendCompactionTableLocked(&out);
   AppendDbStatsLocked(&out);
-  if (sources_.stats != nullptr) out += sources_.stats->ToString();
+  if (core_.stats != nullptr) out += core_.stats->ToString();
   return out;
 }
 
 std::string DbProperties::OldestSnapshotLocked() {
   const SnapshotRegistry::Oldest oldest =
-      sources_.family.snapshots()->FindOldestLocked();
+      family_.snapshots()->FindOldestLocked();
   if (oldest.sequence == kNoSnapshot) return "none";
   uint64_t entry_bytes = 0;
   std::set<uint64_t> live;
   for (int level = 0; level < kNumLevels; ++level) {
-    for (const FileMetaData* file : sources_.family.version()->files(level)) {
+    for (const FileMetaData* file : family_.version()->files(level)) {
       live.insert(file->number);
       const auto kept = file->kept_bytes.find(oldest.sequence);
       if (kept != file->kept_bytes.end()) entry_bytes += kept->second;
@@ -423,10 +417,9 @@ std::string DbProperties::OldestSnapshotLocked() {
       }
     }
     const auto add = [&](const MemTable* memtable) {
-      if (memtable != sources_.family.memtable() &&
-          std::find(sources_.family.immutable().begin(),
-                    sources_.family.immutable().end(),
-                    memtable) == sources_.family.immutable().end()) {
+      if (memtable != family_.memtable() &&
+          std::find(family_.immutable().begin(), family_.immutable().end(),
+                    memtable) == family_.immutable().end()) {
         memtable_bytes += memtable->ApproximateMemoryUsage();
       }
     };
@@ -449,9 +442,9 @@ std::string DbProperties::OldestSnapshotLocked() {
 
 std::string DbProperties::TablesLocked() const {
   std::string out;
-  for (int level = 0; level < sources_.family.options().num_levels; ++level) {
+  for (int level = 0; level < family_.options().num_levels; ++level) {
     AppendFormat(&out, "--- level %d ---\n", level);
-    for (const FileMetaData* file : sources_.family.version()->files(level)) {
+    for (const FileMetaData* file : family_.version()->files(level)) {
       AppendFormat(&out, "%" PRIu64 ": %" PRIu64 " bytes, ", file->number,
                    file->file_size);
       out += DescribeInternalKey(file->smallest) + " to " +

@@ -7,41 +7,19 @@
 // Thread-safety: owned by one thread.
 
 #include <cstdint>
-#include <functional>
 #include <string>
 
-#include "db/family/column_family.h"
-#include "db/jobs/background_scheduler.h"
-#include "db/wal/wal_set.h"
-#include "util/base/mutex.h"
-#include "varve/options.h"
+#include "db/jobs/db_core.h"
+#include "db/options/db_mutex.h"
 #include "varve/slice.h"
 
 namespace varve {
 
 class DbProperties {
  public:
-  // Facts that no part knows. Requested with the mutex held.
-  struct Facts {
-    uint64_t background_errors = 0;
-    bool is_read_only = false;
-    bool deletes_files = true;
-    bool compaction_is_due = false;
-  };
-  struct Sources {
-    Env* env;
-    StatisticsImpl* stats;  // May be null.
-    ColumnFamily& family;
-    VersionSet& versions;
-    const WalSet& wals;
-    const BackgroundScheduler& scheduler;
-    Mutex& mutex;  // The DB's.
-    std::function<Facts()> facts;
-    std::function<std::string()> oldest_log;
-    std::function<std::string()> families;
-  };
-
-  explicit DbProperties(Sources sources) : sources_(std::move(sources)) {}
+  // All must outlive this object.
+  DbProperties(DbCore& core, ColumnFamily& family)
+      : core_(core), family_(family) {}
 
   // As DB::GetProperty and DB::GetIntProperty. REQUIRES: the mutex is not held;
   // the database is open.
@@ -59,15 +37,18 @@ class DbProperties {
   // Returns true if `name` is `prefix` followed by the number of a level.
   bool ParseLevelProperty(const Slice& name, const char* prefix,
                           int* level) const;
-  bool GetIntLocked(const Slice& name, uint64_t* value);
-  std::string LevelStatsLocked() const;
-  std::string StatsLocked();
-  void AppendCompactionTableLocked(std::string* out) const;
-  void AppendDbStatsLocked(std::string* out) const;
-  std::string TablesLocked() const;
-  std::string OldestSnapshotLocked();
+  bool GetIntLocked(const Slice& name, uint64_t* value)
+      VARVE_REQUIRES(kDbMutex);
+  std::string LevelStatsLocked() const VARVE_REQUIRES(kDbMutex);
+  std::string StatsLocked() VARVE_REQUIRES(kDbMutex);
+  void AppendCompactionTableLocked(std::string* out) const
+      VARVE_REQUIRES(kDbMutex);
+  void AppendDbStatsLocked(std::string* out) const VARVE_REQUIRES(kDbMutex);
+  std::string TablesLocked() const VARVE_REQUIRES(kDbMutex);
+  std::string OldestSnapshotLocked() VARVE_REQUIRES(kDbMutex);
 
-  const Sources sources_;
+  DbCore& core_;
+  ColumnFamily& family_;
 };
 
 }  // namespace varve

@@ -15,6 +15,7 @@
 #include "monitoring/read_counts.h"
 #include "monitoring/span.h"
 #include "table/block/merging_iterator.h"
+#include "util/base/experiment.h"
 #include "util/bytes/hash.h"
 #include "util/threads/path_counter.h"
 
@@ -186,6 +187,14 @@ std::vector<Status> DB::MultiGet(const ReadOptions& options,
   return statuses;
 }
 
+DbReader::DbReader(DbCore& core)
+    : core_(core),
+      stats_(core.stats),
+      versions_(core.versions.get()),
+      family_(core.default_family),
+      renews_arenas_(ExperimentFlagsOf(core.options).renews_arenas),
+      ignores_waste_(ExperimentFlagsOf(core.options).ignores_waste) {}
+
 SequenceNumber DbReader::ReadSequence(const ReadOptions& options) const {
   return options.snapshot != nullptr ? options.snapshot->GetSequenceNumber()
                                      : versions_->LastSequence();
@@ -204,35 +213,35 @@ SuperVersionCache::Read DbReader::BeginRead(ColumnFamily* family,
 }
 
 const Snapshot* DBImpl::GetSnapshot() {
-  return family_.snapshots()->Take(false);
+  return core_.default_family.snapshots()->Take(false);
 }
 
 PinnedSnapshot* DBImpl::BeginReadTransaction() {
-  return family_.snapshots()->Take(true);
+  return core_.default_family.snapshots()->Take(true);
 }
 
 void DBImpl::ReleaseSnapshot(const Snapshot* snapshot) {
   if (snapshot == nullptr) return;
-  family_.snapshots()->Release(
+  core_.default_family.snapshots()->Release(
       const_cast<SnapshotImpl*>(static_cast<const SnapshotImpl*>(snapshot)));
 }
 
 Status DBImpl::Get(const ReadOptions& options, const Slice& key,
                    PinnableSlice* value) {
   ReadTarget target(value);
-  return reader_.GetInto(&family_, options, key, &target);
+  return reader_.GetInto(&core_.default_family, options, key, &target);
 }
 
 Status DBImpl::Get(const ReadOptions& options, const Slice& key,
                    std::string* value) {
   ReadTarget target(value);
-  return reader_.GetInto(&family_, options, key, &target);
+  return reader_.GetInto(&core_.default_family, options, key, &target);
 }
 
 Status DBImpl::Get(const ReadOptions& options, ColumnFamilyHandle* handle,
                    const Slice& key, PinnableSlice* value) {
   ReadTarget target(value);
-  ColumnFamily* const family = FamilyHandle::FamilyOf(families_, handle);
+  ColumnFamily* const family = FamilyHandle::FamilyOf(core_.families, handle);
   if (family == nullptr) [[unlikely]] {
     target.Clear();
     return ForeignHandleError();
@@ -243,7 +252,7 @@ Status DBImpl::Get(const ReadOptions& options, ColumnFamilyHandle* handle,
 Status DBImpl::Get(const ReadOptions& options, ColumnFamilyHandle* handle,
                    const Slice& key, std::string* value) {
   ReadTarget target(value);
-  ColumnFamily* const family = FamilyHandle::FamilyOf(families_, handle);
+  ColumnFamily* const family = FamilyHandle::FamilyOf(core_.families, handle);
   if (family == nullptr) [[unlikely]] {
     target.Clear();
     return ForeignHandleError();
@@ -273,7 +282,7 @@ Status DbReader::TracedGet(ColumnFamily* family, const ReadOptions& options,
 
 Status DbReader::MeasuredGet(ColumnFamily* family, const ReadOptions& options,
                              const Slice& key, ReadTarget* target) {
-  MeasuredOperation operation(stats_, HistogramType::kDbGet, env_);
+  MeasuredOperation operation(stats_, HistogramType::kDbGet, core_.env);
   Status status = LookUp<true>(family, options, key, target);
   if (status.ok()) {
     operation.Record(HistogramType::kBytesPerRead, target->size());
@@ -300,14 +309,14 @@ Status DbReader::LookUp(ColumnFamily* family, const ReadOptions& options,
   Status status;
   LocalSpan step("memtable", kMeasured && TraceSteps());
   {
-    const MaybePerfTimer<kMeasured> timer(env_,
+    const MaybePerfTimer<kMeasured> timer(core_.env,
                                           &PerfContext::get_from_memtable_time);
     result.state = super_version.Find(lookup, target);
   }
   const bool in_memtable = result.state != LookupState::kNotFound;
   if (!in_memtable) {
     const MaybePerfTimer<kMeasured> timer(
-        env_, &PerfContext::get_from_output_files_time);
+        core_.env, &PerfContext::get_from_output_files_time);
     step.Next("tables");
     status = super_version.version->Get<kMeasured>(options, lookup, &result);
   }
@@ -356,14 +365,14 @@ void DbReader::CountGet(const ReadCounts& counts, bool in_memtable,
 void DBImpl::MultiGet(const ReadOptions& options, ColumnFamilyHandle* family,
                       size_t count, const Slice* keys, PinnableSlice* values,
                       Status* statuses) {
-  reader_.MultiGetInto(FamilyHandle::FamilyOf(families_, family), options,
+  reader_.MultiGetInto(FamilyHandle::FamilyOf(core_.families, family), options,
                        count, keys, values, statuses);
 }
 
 void DBImpl::MultiGet(const ReadOptions& options, ColumnFamilyHandle* family,
                       size_t count, const Slice* keys, std::string* values,
                       Status* statuses) {
-  reader_.MultiGetInto(FamilyHandle::FamilyOf(families_, family), options,
+  reader_.MultiGetInto(FamilyHandle::FamilyOf(core_.families, family), options,
                        count, keys, values, statuses);
 }
 
@@ -387,10 +396,12 @@ void DbReader::MultiGetFamilies(const ReadOptions& options, size_t count,
                                 const Slice* keys, Value* values,
                                 Status* statuses) {
   if (count == 0) return;
-  ColumnFamily* const first = FamilyHandle::FamilyOf(families_, families[0]);
+  ColumnFamily* const first =
+      FamilyHandle::FamilyOf(core_.families, families[0]);
   if (std::all_of(families, families + count,
                   [this, first](ColumnFamilyHandle* family) {
-                    return FamilyHandle::FamilyOf(families_, family) == first;
+                    return FamilyHandle::FamilyOf(core_.families, family) ==
+                           first;
                   })) {
     MultiGetInto(first, options, count, keys, values, statuses);
     return;
@@ -398,8 +409,8 @@ void DbReader::MultiGetFamilies(const ReadOptions& options, size_t count,
   std::vector<size_t> order(count);
   for (size_t i = 0; i < count; ++i) order[i] = i;
   std::stable_sort(order.begin(), order.end(), [&](size_t a, size_t b) {
-    return std::less<>()(FamilyHandle::FamilyOf(families_, families[a]),
-                         FamilyHandle::FamilyOf(families_, families[b]));
+    return std::less<>()(FamilyHandle::FamilyOf(core_.families, families[a]),
+                         FamilyHandle::FamilyOf(core_.families, families[b]));
   });
   ReadOptions at_one_moment = options;
   SnapshotImpl* snapshot = nullptr;
@@ -410,10 +421,10 @@ void DbReader::MultiGetFamilies(const ReadOptions& options, size_t count,
   std::vector<Slice> some_keys;
   for (size_t begin = 0, end = 0; begin < count; begin = end) {
     ColumnFamily* const family =
-        FamilyHandle::FamilyOf(families_, families[order[begin]]);
+        FamilyHandle::FamilyOf(core_.families, families[order[begin]]);
     some_keys.clear();
-    for (; end < count &&
-           FamilyHandle::FamilyOf(families_, families[order[end]]) == family;
+    for (; end < count && FamilyHandle::FamilyOf(
+                              core_.families, families[order[end]]) == family;
          ++end) {
       some_keys.push_back(keys[order[end]]);
     }
@@ -443,7 +454,7 @@ void DbReader::MultiGetInto(ColumnFamily* family, const ReadOptions& options,
   }
   std::optional<MeasuredOperation> operation;
   if (IsOperationMeasured(stats_)) [[unlikely]] {
-    operation.emplace(stats_, HistogramType::kDbMultiGet, env_);
+    operation.emplace(stats_, HistogramType::kDbMultiGet, core_.env);
   }
   uint64_t bytes = 0;
   const ScopedArena arena(ArenaKind::kMultiGet, renews_arenas_);
@@ -487,7 +498,7 @@ std::unique_ptr<Iterator> DBImpl::NewIterator(const ReadOptions& options,
                                               ColumnFamilyHandle* family) {
   const RequestSpan span("DB::NewIterator");
   return reader_.NewIteratorFor<false>(
-      FamilyHandle::FamilyOf(families_, family), options);
+      FamilyHandle::FamilyOf(core_.families, family), options);
 }
 
 // The snapshot is taken before any SuperVersion. Otherwise a memtable could be
@@ -556,8 +567,8 @@ std::unique_ptr<Iterator> DbReader::NewIteratorFor(ColumnFamily* family,
     RecordTick(stats_, Ticker::kSuperVersionReleases);
     return NewErrorIterator(std::move(status));
   }
-  const IteratorTreeKey key =
-      TreeKey(*super_version, tombstones.get(), families_.db_number(), options);
+  const IteratorTreeKey key = TreeKey(*super_version, tombstones.get(),
+                                      core_.families.db_number(), options);
   parts.comparator = &family->comparator();
   // Range deletions that a table failed to yield may be readable the next time.
   const bool fresh = renews_arenas_ ||
@@ -569,7 +580,7 @@ std::unique_ptr<Iterator> DbReader::NewIteratorFor(ColumnFamily* family,
   }
   parts.statistics = stats_;
   parts.merge_operator = family->options().merge_operator.get();
-  parts.env = env_;
+  parts.env = core_.env;
   if (!ignores_waste_) {
     if (SeesAllUpTo(*family, options, *super_version)) [[likely]]
       parts.dead_walks = family->dead_walks();
@@ -593,9 +604,9 @@ void DbReader::EndIterator(ColumnFamily* family, SuperVersion* super_version,
   RecordTick(stats_, Ticker::kSuperVersionReleases);
   RecordTick(stats_, Ticker::kIteratorsDeleted);
   if (family != &family_ && family->Unref()) {
-    MutexLock lock(&mutex_);
-    families_.BuryLocked(family);
-    jobs_.PurgeLaterLocked();
+    MutexLock lock(core_.mutex());
+    core_.families.BuryLocked(family);
+    core_.jobs.PurgeLaterLocked();
   }
   // relaxed: as in NewIteratorFor.
   if (!is_own) live_iterators_.fetch_sub(1, std::memory_order_relaxed);

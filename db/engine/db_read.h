@@ -12,13 +12,11 @@
 
 #include "db/engine/db_iterator.h"
 #include "db/engine/merged_lookup.h"
-#include "db/family/family_set.h"
-#include "db/jobs/job_starter.h"
+#include "db/jobs/db_core.h"
 #include "db/snapshot/super_version_cache.h"
 #include "monitoring/read_counts.h"
 #include "monitoring/statistics.h"
 #include "table/reader/read_target.h"
-#include "util/base/mutex.h"
 #include "varve/iterator.h"
 #include "varve/options.h"
 
@@ -28,30 +26,8 @@ class ColumnFamilyHandle;
 
 class DbReader final : private IteratorOwner {
  public:
-  // Parts of the database. All must outlive this object.
-  struct Parts {
-    Env* env;
-    StatisticsImpl* stats;  // May be null.
-    const VersionSet* versions;
-    ColumnFamily* default_family;
-    FamilySet* families;
-    JobStarter* jobs;
-    Mutex* mutex;  // The DB's.
-    // See ExperimentFlags.
-    bool renews_arenas;
-    bool ignores_waste;
-  };
-
-  explicit DbReader(const Parts& parts)
-      : env_(parts.env),
-        stats_(parts.stats),
-        versions_(parts.versions),
-        family_(*parts.default_family),
-        families_(*parts.families),
-        jobs_(*parts.jobs),
-        mutex_(*parts.mutex),
-        renews_arenas_(parts.renews_arenas),
-        ignores_waste_(parts.ignores_waste) {}
+  // `core` must outlive this object.
+  explicit DbReader(DbCore& core);
   DbReader(const DbReader&) = delete;
   DbReader& operator=(const DbReader&) = delete;
 
@@ -104,13 +80,12 @@ class DbReader final : private IteratorOwner {
   SuperVersionCache::Read BeginRead(ColumnFamily* family,
                                     const ReadOptions& options);
 
-  Env* const env_;
+  DbCore& core_;
+  // Of the core. A read finds them without a further load.
   StatisticsImpl* const stats_;
   const VersionSet* const versions_;
   ColumnFamily& family_;  // The default one.
-  FamilySet& families_;
-  JobStarter& jobs_;
-  Mutex& mutex_;
+  // See ExperimentFlags.
   const bool renews_arenas_;
   const bool ignores_waste_;
   std::atomic<int> live_iterators_{0};

@@ -20,6 +20,7 @@
 
 #include "db/engine/db_impl.h"
 #include "db/family/common_errors.h"
+#include "db/jobs/table_jobs.h"
 #include "db/version/covered_tables.h"
 #include "db/version/range_tombstone_collector.h"
 #include "db/write/write_batch_internal.h"
@@ -62,9 +63,10 @@ Status DBImpl::DeleteWithoutSpace(const WriteOptions& options,
 bool DBImpl::TakesDeletionsLocked() const {
   // After a log whose end is unknown, updates may be lost. A child created by
   // fork() has inherited the error, and not the log.
-  return control_.error().IsNoSpace() &&
-         !control_.inheritance().is_inherited() && wals_.AreGoodLocked() &&
-         std::all_of(families_.live().begin(), families_.live().end(),
+  return core_.control.error().IsNoSpace() &&
+         !core_.control.inheritance().is_inherited() &&
+         core_.wals.AreGoodLocked() &&
+         std::all_of(core_.families.live().begin(), core_.families.live().end(),
                      [](const ColumnFamily* family) {
                        return family->memtable()->ApproximateMemoryUsage() <=
                               family->options().write_buffer_size +
@@ -73,11 +75,12 @@ bool DBImpl::TakesDeletionsLocked() const {
 }
 
 // Returns OK if a batch that only deletes may be written although
-// control_.error() is set. Calls Resume unless *tried. May release the mutex
-// and reacquire it.
+// core_.control.error() is set. Calls Resume unless *tried. May release the
+// mutex and reacquire it.
 Status DBImpl::AdmitDeletionLocked(bool* tried) {
   if (TakesDeletionsLocked()) return Status::OK();
-  if (*tried || !control_.error().IsNoSpace()) return control_.error();
+  if (*tried || !core_.control.error().IsNoSpace())
+    return core_.control.error();
   *tried = true;
   return TryResumeLocked();
 }
@@ -85,46 +88,49 @@ Status DBImpl::AdmitDeletionLocked(bool* tried) {
 // Calls Resume. Returns the error that still prevents writes. Releases the
 // mutex and reacquires it.
 Status DBImpl::TryResumeLocked() {
-  mutex_.Unlock();
+  core_.mutex()->Unlock();
   Status status = Resume();
-  mutex_.Lock();
-  return status.ok() || control_.error().ok() ? status : control_.error();
+  core_.mutex()->Lock();
+  return status.ok() || core_.control.error().ok() ? status
+                                                   : core_.control.error();
 }
 
 // For calls that may free space. Calls Resume if there was no space.
 Status DBImpl::ResumeIfFull() {
-  MutexLock lock(&mutex_);
+  MutexLock lock(core_.mutex());
   Status status = WritableLocked();
-  if (!IsTransientError(status) || control_.inheritance().is_inherited())
+  if (!IsTransientError(status) || core_.control.inheritance().is_inherited())
     return status;
   return TryResumeLocked();
 }
 
-// Called by the thread of auto_resume_.
+// Called by the thread of core_.auto_resume.
 void DBImpl::TryToResume() {
   {
-    MutexLock lock(&mutex_);
+    MutexLock lock(core_.mutex());
     // A compaction may also have met a failed sync of the directory, which only
     // Resume gets over.
-    if (control_.error().ok() && db_directory_.directory()->failure().ok()) {
+    if (core_.control.error().ok() &&
+        core_.directory.directory()->failure().ok()) {
       compactor_.RetryLocked();
       return;
     }
   }
-  RecordTick(stats_, Ticker::kAutoResumes);
+  RecordTick(core_.stats, Ticker::kAutoResumes);
   // It is tried again.
-  if (Resume().ok()) RecordTick(stats_, Ticker::kAutoResumeSuccesses);
+  if (Resume().ok()) RecordTick(core_.stats, Ticker::kAutoResumeSuccesses);
 }
 
 // Returns whether a flush may be worth its cost when no one writes.
 bool DBImpl::WatchesQuietLocked() const {
-  return control_.error().ok() && !control_.inheritance().is_inherited() &&
-         !control_.IsEndingLocked() &&
-         std::any_of(families_.live().begin(), families_.live().end(),
+  return core_.control.error().ok() &&
+         !core_.control.inheritance().is_inherited() &&
+         !core_.control.IsEndingLocked() &&
+         std::any_of(core_.families.live().begin(), core_.families.live().end(),
                      [this](const ColumnFamily* family)
-                         VARVE_NO_THREAD_SAFETY_ANALYSIS {
+                         VARVE_REQUIRES(kDbMutex) {
                            return HasDeletions(*family) &&
-                                  picker_.CleansLocked(*family);
+                                  core_.picker.CleansLocked(*family);
                          });
 }
 
@@ -132,11 +138,12 @@ bool DBImpl::WatchesQuietLocked() const {
 // of a catalog would have too many threads. Their tables are looked at when
 // they are opened, and after each flush and compaction.
 uint64_t DBImpl::ShortestAgeLocked() const {
-  if (IsOfCatalog() || read_only_ || control_.IsEndingLocked() ||
-      control_.inheritance().is_inherited()) {
+  if (core_.IsOfCatalog() || core_.is_read_only ||
+      core_.control.IsEndingLocked() ||
+      core_.control.inheritance().is_inherited()) {
     return 0;
   }
-  return picker_.ShortestAgeLocked();
+  return core_.picker.ShortestAgeLocked();
 }
 
 // Called by the thread of quiet_watch_. A flush drops what the memtable's
@@ -145,10 +152,11 @@ uint64_t DBImpl::ShortestAgeLocked() const {
 void DBImpl::FlushInQuiet() {
   std::vector<ColumnFamily*> families;
   {
-    MutexLock lock(&mutex_);
+    MutexLock lock(core_.mutex());
     if (!WatchesQuietLocked()) return;
-    for (ColumnFamily* const family : families_.live()) {
-      if (!HasDeletions(*family) || !picker_.CleansLocked(*family)) continue;
+    for (ColumnFamily* const family : core_.families.live()) {
+      if (!HasDeletions(*family) || !core_.picker.CleansLocked(*family))
+        continue;
       const MemTable& memtable = *family->memtable();
       const uint64_t entries =
           memtable.EntryCount() + family->version()->KnownEntries();
@@ -159,11 +167,11 @@ void DBImpl::FlushInQuiet() {
   }
   FlushOptions options;
   options.wait = false;
-  // An error is in control_.error(). Close may have come first.
+  // An error is in core_.control.error(). Close may have come first.
   FlushFamilies(options, families).IgnoreError();
-  MutexLock lock(&mutex_);
-  families_.UnrefLocked(families);
-  jobs_.PurgeLaterLocked();
+  MutexLock lock(core_.mutex());
+  core_.families.UnrefLocked(families);
+  core_.jobs.PurgeLaterLocked();
 }
 
 // Removes tables whose entries are all hidden by range deletions, by an edit
@@ -172,22 +180,22 @@ Status DBImpl::DropCovered(ColumnFamily* family, bool* dropped) {
   *dropped = false;
   {
     // In a child made by fork() the queue may never come to its end.
-    MutexLock lock(&mutex_);
+    MutexLock lock(core_.mutex());
     Status status = WritableLocked();
-    if (control_.inheritance().is_inherited()) return status;
+    if (core_.control.inheritance().is_inherited()) return status;
   }
   // No Resume comes between, and no write.
-  const WriteQueue::Exclusive leader(&write_queue_);
-  MutexLock lock(&mutex_);
-  if (control_.IsEndingLocked()) return Status::ShutdownInProgress();
-  if (!control_.error().ok() && !control_.error().IsNoSpace()) {
-    return control_.error();
+  const WriteQueue::Exclusive leader(&core_.write_queue);
+  MutexLock lock(core_.mutex());
+  if (core_.control.IsEndingLocked()) return Status::ShutdownInProgress();
+  if (!core_.control.error().ok() && !core_.control.error().IsNoSpace()) {
+    return core_.control.error();
   }
   std::vector<MemTable*> memtables;
-  if (wals_.AreGoodLocked()) {
+  if (core_.wals.AreGoodLocked()) {
     Status status = flusher_.FlushLogLocked(true);
     if (!status.ok()) return status;
-    wals_.ReleaseSpaceLocked();
+    core_.wals.ReleaseSpaceLocked();
     memtables = family->immutable();
     memtables.push_back(family->memtable());
   }
@@ -198,7 +206,7 @@ Status DBImpl::DropCovered(ColumnFamily* family, bool* dropped) {
   }
   Version* const version = family->version();
   version->RefLocked();
-  mutex_.Unlock();
+  core_.mutex()->Unlock();
   for (int level = 0; level < kNumLevels; ++level) {
     for (const FileMetaData* file : version->files(level)) {
       // If a table cannot be read, its deletions are ignored, and less is
@@ -209,18 +217,18 @@ Status DBImpl::DropCovered(ColumnFamily* family, bool* dropped) {
   const auto tombstones = collector.Build();
   std::vector<CoveredTable> covered;
   if (tombstones != nullptr) {
-    covered =
-        FindCoveredTables(*tombstones, *version, table_jobs_.ScanSnapshots());
+    covered = FindCoveredTables(*tombstones, *version,
+                                TableJobs(core_).ScanSnapshots());
   }
-  mutex_.Lock();
-  versions_->UnrefVersionLocked(version);
-  Status status = table_jobs_.DropLocked(family, covered, dropped);
-  scheduler_.SignalLocked();
+  core_.mutex()->Lock();
+  core_.versions->UnrefVersionLocked(version);
+  Status status = TableJobs(core_).DropLocked(family, covered, dropped);
+  core_.scheduler.SignalLocked();
   if (!*dropped) return status;
-  control_.InstallSuperVersionLocked(family);
-  jobs_.PurgeLocked();
-  obsolete_.AwaitLocked();
-  events_.DeliverLocked();
+  core_.control.InstallSuperVersionLocked(family);
+  core_.jobs.PurgeLocked();
+  core_.obsolete.AwaitLocked();
+  core_.events.DeliverLocked();
   return status;
 }
 

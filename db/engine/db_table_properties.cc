@@ -85,13 +85,12 @@ std::string Describe(const TableTotals& totals) {
 
 template <typename Visit>
 void DbProperties::VisitTables(int only_level, Visit visit) {
-  SuperVersion* const super_version =
-      sources_.family.super_versions().Reference();
+  SuperVersion* const super_version = family_.super_versions().Reference();
   for (int level = 0; level < kNumLevels; ++level) {
     if (only_level != kAllLevels && level != only_level) continue;
     for (const FileMetaData* file : super_version->version->files(level)) {
       std::shared_ptr<Table> table;
-      if (!sources_.family.table_cache()
+      if (!family_.table_cache()
                ->FindDescription(file->table_file(), &table)
                .ok()) {
         continue;
@@ -99,7 +98,7 @@ void DbProperties::VisitTables(int only_level, Visit visit) {
       visit(*file, table->properties());
     }
   }
-  sources_.family.super_versions().Release(super_version);
+  family_.super_versions().Release(super_version);
 }
 
 bool DbProperties::GetTableProperty(const Slice& name, std::string* value) {
@@ -133,15 +132,14 @@ bool DbProperties::GetTableProperty(const Slice& name, std::string* value) {
 }
 
 uint64_t DbProperties::EstimateKeys() {
-  SuperVersion* const super_version =
-      sources_.family.super_versions().Reference();
+  SuperVersion* const super_version = family_.super_versions().Reference();
   uint64_t entries = super_version->memtable->EntryCount();
   uint64_t deletions = super_version->memtable->DeletionCount();
   for (const MemTable* memtable : super_version->immutable) {
     entries += memtable->EntryCount();
     deletions += memtable->DeletionCount();
   }
-  sources_.family.super_versions().Release(super_version);
+  family_.super_versions().Release(super_version);
   VisitTables(kAllLevels, [&](const FileMetaData& /*file*/,
                               const TableProperties& properties) {
     entries += properties.num_entries;

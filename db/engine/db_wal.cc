@@ -32,21 +32,22 @@ std::vector<ColumnFamily*> FamiliesOf(
 Status DBImpl::SyncWAL() { return FlushWAL(true); }
 
 Status DBImpl::FlushWAL(bool sync) {
-  if (read_only_) return ReadOnlyError();
+  if (core_.is_read_only) return ReadOnlyError();
   Status status = CheckWritable();
   if (!status.ok()) return status;
-  const WriteQueue::Exclusive leader(&write_queue_);
-  MutexLock lock(&mutex_);
-  if (control_.IsClosedLocked()) return ClosedError();
-  if (!control_.error().ok()) return control_.error();
+  const WriteQueue::Exclusive leader(&core_.write_queue);
+  MutexLock lock(core_.mutex());
+  if (core_.control.IsClosedLocked()) return ClosedError();
+  if (!core_.control.error().ok()) return core_.control.error();
   return flusher_.FlushLogLocked(sync);
 }
 
 Status DBImpl::SyncLogAtClose() {
-  const WriteQueue::Exclusive leader(&write_queue_);
-  MutexLock lock(&mutex_);
+  const WriteQueue::Exclusive leader(&core_.write_queue);
+  MutexLock lock(core_.mutex());
   // After other failures the log still holds all written updates.
-  return wals_.has_failed() ? control_.error() : flusher_.FlushLogLocked(true);
+  return core_.wals.has_failed() ? core_.control.error()
+                                 : flusher_.FlushLogLocked(true);
 }
 
 // Records in the MANIFEST the last update in the logs, if they hold any that no
@@ -54,22 +55,25 @@ Status DBImpl::SyncLogAtClose() {
 // older copy looks like one that never held more. May release the mutex and
 // reacquire it.
 void DBImpl::NoteLogsEndLocked() {
-  if (read_only_ || !family_.HasBegunLocked() || !control_.error().ok()) return;
+  if (core_.is_read_only || !core_.default_family.HasBegunLocked() ||
+      !core_.control.error().ok())
+    return;
   bool any = false;
-  for (const ColumnFamily* family : families_.live()) {
+  for (const ColumnFamily* family : core_.families.live()) {
     any |= !family->memtable()->empty() ||
            std::any_of(family->immutable().begin(), family->immutable().end(),
                        [](const MemTable* m) { return !m->empty(); });
   }
   // The last update may then be in no log.
-  if (!any || families_.HasUnloggedLocked()) return;
+  if (!any || core_.families.HasUnloggedLocked()) return;
   VersionEdit edit;
   // Later updates were in no log, and are in tables.
-  edit.SetLogsEnd(wals_.last_logged());
-  const Status status = versions_->LogAndApply(family_.versions(), &edit);
+  edit.SetLogsEnd(core_.wals.last_logged());
+  const Status status =
+      core_.versions->LogAndApply(core_.default_family.versions(), &edit);
   if (!status.ok()) {
     // No update depends on it: the logs are synced.
-    Log(LogLevel::kWarn, &log_, "the end of the logs is not noted: %s",
+    Log(LogLevel::kWarn, &core_.log, "the end of the logs is not noted: %s",
         status.ToString().c_str());
   }
 }
@@ -80,24 +84,25 @@ Status DBImpl::Flush(const FlushOptions& options, ColumnFamilyHandle* family) {
 
 Status DBImpl::Flush(const FlushOptions& options,
                      const std::vector<ColumnFamilyHandle*>& families) {
-  std::vector<ColumnFamily*> found = FamiliesOf(families_, families);
+  std::vector<ColumnFamily*> found = FamiliesOf(core_.families, families);
   if (!found.empty() && found.front() == nullptr) return ForeignHandleError();
   return FlushFamilies(options, std::move(found));
 }
 
 Status DBImpl::FlushFamilies(const FlushOptions& options,
                              std::vector<ColumnFamily*> families) {
-  if (read_only_) return ReadOnlyError();
+  if (core_.is_read_only) return ReadOnlyError();
   Status status = ResumeIfFull();
   if (!status.ok()) return status;
   std::vector<uint64_t> targets;
   for (bool switched = false; !switched;) {
-    WriteQueue::Exclusive leader(&write_queue_);
-    MutexLock lock(&mutex_);
-    if (control_.IsClosedLocked()) return ClosedError();
-    if (!control_.error().ok()) return control_.error();
+    WriteQueue::Exclusive leader(&core_.write_queue);
+    MutexLock lock(core_.mutex());
+    if (core_.control.IsClosedLocked()) return ClosedError();
+    if (!core_.control.error().ok()) return core_.control.error();
     // A log that no memtable accounts for is freed by a switch too.
-    const bool frees_log = !families_.HasOthers() && wals_.UpdateBytes() > 0;
+    const bool frees_log =
+        !core_.families.HasOthers() && core_.wals.UpdateBytes() > 0;
     std::vector<ColumnFamily*> filled;
     bool has_slots = true;
     for (ColumnFamily* const family : families) {
@@ -110,7 +115,7 @@ Status DBImpl::FlushFamilies(const FlushOptions& options,
     }
     switched = filled.empty();
     // No job is started any more that would write it.
-    if (!switched && scheduler_.is_stopping()) {
+    if (!switched && core_.scheduler.is_stopping()) {
       return Status::ShutdownInProgress();
     }
     if (!switched && has_slots) {
@@ -125,11 +130,11 @@ Status DBImpl::FlushFamilies(const FlushOptions& options,
     if (!switched) {
       // Others may write during the wait.
       leader.Leave();
-      scheduler_.WaitLocked();
+      core_.scheduler.WaitLocked();
     }
   }
   if (!options.wait) return Status::OK();
-  MutexLock lock(&mutex_);
+  MutexLock lock(core_.mutex());
   for (size_t i = 0; i < families.size() && status.ok(); ++i) {
     status = flusher_.AwaitLocked(*families[i], targets[i]);
   }
@@ -137,52 +142,53 @@ Status DBImpl::FlushFamilies(const FlushOptions& options,
 }
 
 Status DBImpl::FlushUnlogged() {
-  const WriteQueue::Exclusive leader(&write_queue_);
-  MutexLock lock(&mutex_);
-  if (!families_.HasUnloggedLocked()) return Status::OK();
-  return control_.error().ok() ? flusher_.FlushAllLocked() : control_.error();
+  const WriteQueue::Exclusive leader(&core_.write_queue);
+  MutexLock lock(core_.mutex());
+  if (!core_.families.HasUnloggedLocked()) return Status::OK();
+  return core_.control.error().ok() ? flusher_.FlushAllLocked()
+                                    : core_.control.error();
 }
 
 Status DBImpl::Resume() {
-  if (read_only_) return ReadOnlyError();
+  if (core_.is_read_only) return ReadOnlyError();
   {
-    MutexLock lock(&mutex_);
+    MutexLock lock(core_.mutex());
     Status status = WritableLocked();
-    if (control_.IsClosedLocked()) return status;
+    if (core_.control.IsClosedLocked()) return status;
     // First: in a child of fork(), the directory's mutex may be held forever.
-    if (control_.inheritance().is_inherited()) return status;
-    const Status failure = db_directory_.directory()->failure();
-    if (!failure.ok() && control_.error().ok()) {
+    if (core_.control.inheritance().is_inherited()) return status;
+    const Status failure = core_.directory.directory()->failure();
+    if (!failure.ok() && core_.control.error().ok()) {
       // No caller relied on that sync, but the next one will.
-      control_.SetErrorLocked(failure, "a sync of the directory");
-      events_.DeliverLocked();
+      core_.control.SetErrorLocked(failure, "a sync of the directory");
+      core_.events.DeliverLocked();
     }
   }
   // An error that a running job meets must not be taken for one after this.
-  const auto jobs_run = [this]() VARVE_NO_THREAD_SAFETY_ANALYSIS {
-    return scheduler_.JobsLocked(JobKind::kFlush) > 0 ||
-           families_.AnyCompactsLocked();
+  const auto jobs_run = [this]() VARVE_REQUIRES(kDbMutex) {
+    return core_.scheduler.JobsLocked(JobKind::kFlush) > 0 ||
+           core_.families.AnyCompactsLocked();
   };
   for (;;) {
     {
       // Without leadership, so that writes are refused at once. Close drops a
       // queued flush, which then never ends.
-      MutexLock lock(&mutex_);
-      while (jobs_run() && !control_.error().ok() &&
-             !control_.IsEndingLocked()) {
-        scheduler_.WaitLocked();
+      MutexLock lock(core_.mutex());
+      while (jobs_run() && !core_.control.error().ok() &&
+             !core_.control.IsEndingLocked()) {
+        core_.scheduler.WaitLocked();
       }
     }
     // No thread writes before this is done, since the error is set. Leadership
     // is needed for the log.
-    const WriteQueue::Exclusive leader(&write_queue_);
-    MutexLock lock(&mutex_);
-    if (control_.IsClosedLocked()) return ClosedError();
-    if (control_.error().ok()) {
+    const WriteQueue::Exclusive leader(&core_.write_queue);
+    MutexLock lock(core_.mutex());
+    if (core_.control.IsClosedLocked()) return ClosedError();
+    if (core_.control.error().ok()) {
       compactor_.ResumeLocked();
       return Status::OK();
     }
-    if (control_.IsEndingLocked()) return Status::ShutdownInProgress();
+    if (core_.control.IsEndingLocked()) return Status::ShutdownInProgress();
     // Unless another Resume came first, and another error since.
     if (!jobs_run()) return ResumeAsLeaderLocked();
   }
@@ -190,49 +196,49 @@ Status DBImpl::Resume() {
 
 // An error that a running job meets must not be taken for one after the Resume:
 // a failed sync is reported once, and the next one succeeds. So this requires
-// that no job runs. None starts while control_.error() is set.
+// that no job runs. None starts while core_.control.error() is set.
 Status DBImpl::ResumeAsLeaderLocked() {
   // A job that met a failed sync of the directory has removed the files that it
   // had created, except the log.
-  wals_.ClearDirectoryErrorLocked(control_.error());
+  core_.wals.ClearDirectoryErrorLocked(core_.control.error());
   // Until its updates are in tables, and the MANIFEST says so, a power failure
   // may lose the log's end. The logs after it would not count then.
   Status status;
-  if (control_.error().IsNoSpace()) wals_.ReleaseSpaceLocked();
+  if (core_.control.error().IsNoSpace()) core_.wals.ReleaseSpaceLocked();
   // An earlier Resume may have failed to write the rest of a log, above.
-  if (!wals_.AreGoodLocked()) wals_.FailLocked();
-  std::vector<ColumnFamily*> filled = families_.live();
+  if (!core_.wals.AreGoodLocked()) core_.wals.FailLocked();
+  std::vector<ColumnFamily*> filled = core_.families.live();
   std::erase_if(filled, [](const ColumnFamily* family) {
     return family->memtable()->empty();
   });
-  if (wals_.has_failed() || !filled.empty()) {
+  if (core_.wals.has_failed() || !filled.empty()) {
     status = flusher_.SwitchLocked(std::move(filled));
   }
   // Together, so that no part of a batch is left out.
-  const std::vector<ColumnFamily*> families = families_.live();
+  const std::vector<ColumnFamily*> families = core_.families.live();
   std::vector<size_t> counts;
   if (status.ok()) status = flusher_.FlushLocked(families, true, &counts);
-  jobs_.PurgeLocked();  // This may free space, even after a failure.
+  core_.jobs.PurgeLocked();  // This may free space, even after a failure.
   if (status.ok()) {
     for (size_t i = 0; i < families.size(); ++i) {
       families[i]->CountFlushedLocked(counts[i]);
     }
     // Checks that the new log can be synced. The earlier logs are not needed.
-    status = wals_.SyncLocked();
-    if (!status.ok()) wals_.FailLocked();
+    status = core_.wals.SyncLocked();
+    if (!status.ok()) core_.wals.FailLocked();
   }
   if (!status.ok()) {
-    Log(LogLevel::kWarn, &log_, "still read-only: %s",
+    Log(LogLevel::kWarn, &core_.log, "still read-only: %s",
         status.ToString().c_str());
     return status;
   }
-  control_.ClearErrorLocked();
-  Log(LogLevel::kInfo, &log_, "writable again");
-  control_.UpdateGateLocked();
+  core_.control.ClearErrorLocked();
+  Log(LogLevel::kInfo, &core_.log, "writable again");
+  core_.control.UpdateGateLocked();
   compactor_.ResumeLocked();
-  jobs_.StartDueLocked();
-  scheduler_.SignalLocked();
-  events_.DeliverLocked();
+  core_.jobs.StartDueLocked();
+  core_.scheduler.SignalLocked();
+  core_.events.DeliverLocked();
   return status;
 }
 

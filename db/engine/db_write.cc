@@ -96,7 +96,7 @@ Status DBImpl::CheckBatch(const WriteOptions& options, WriteBatch* batch,
   bool must_check = WriteBatchInternal::Unchecked(*batch);
   if (update == nullptr) {
     const uint64_t db_number = WriteBatchInternal::DbNumber(*batch);
-    if (db_number != 0 && db_number != families_.db_number()) [[unlikely]]
+    if (db_number != 0 && db_number != core_.families.db_number()) [[unlikely]]
       return ForeignHandleError();
     must_check |= WriteBatchInternal::HasMerges(*batch);
   }
@@ -109,7 +109,7 @@ Status DBImpl::CheckBatch(const WriteOptions& options, WriteBatch* batch,
 Status DBImpl::CheckUpdates(WriteBatch* batch) {
   const auto counted = WriteBatchInternal::Families(*batch);
   if (!WriteBatchInternal::Unchecked(*batch) && counted.empty() &&
-      options_.merge_operator != nullptr) {
+      core_.options.merge_operator != nullptr) {
     return Status::OK();
   }
   BatchReader reader;
@@ -136,8 +136,8 @@ Status DBImpl::CheckUpdates(WriteBatch* batch) {
     const bool is_range = record.type == ValueType::kRangeDeletion;
     if (!is_range && record.type != ValueType::kMerge) continue;
     if (comparator == nullptr || family != record.family) {
-      MutexLock lock(&mutex_);
-      const ColumnFamily* const found = families_.Find(record.family);
+      MutexLock lock(core_.mutex());
+      const ColumnFamily* const found = core_.families.Find(record.family);
       if (found == nullptr) return DroppedFamilyError();
       family = record.family;
       comparator = found->options().comparator;
@@ -156,14 +156,14 @@ Status DBImpl::Put(const WriteOptions& options, const Slice& key,
                    const Slice& value) {
   SingleUpdateBatch batch(key.size() + value.size());
   batch->Put(key, value);
-  const WriteQueue::SingleUpdate update{&family_, ValueType::kValue, key, value,
-                                        PreviewXxh3(key)};
+  const WriteQueue::SingleUpdate update{
+      &core_.default_family, ValueType::kValue, key, value, PreviewXxh3(key)};
   return MeasureWrite(options, batch.get(), &update);
 }
 
 Status DBImpl::Put(const WriteOptions& options, ColumnFamilyHandle* handle,
                    const Slice& key, const Slice& value) {
-  ColumnFamily* const family = FamilyHandle::FamilyOf(families_, handle);
+  ColumnFamily* const family = FamilyHandle::FamilyOf(core_.families, handle);
   if (family == nullptr) [[unlikely]]
     return ForeignHandleError();
   SingleUpdateBatch batch(key.size() + value.size());
@@ -176,14 +176,15 @@ Status DBImpl::Put(const WriteOptions& options, ColumnFamilyHandle* handle,
 Status DBImpl::Delete(const WriteOptions& options, const Slice& key) {
   SingleUpdateBatch batch(key.size());
   batch->Delete(key);
-  const WriteQueue::SingleUpdate update{&family_, ValueType::kDeletion, key,
-                                        Slice(), PreviewXxh3(key)};
+  const WriteQueue::SingleUpdate update{&core_.default_family,
+                                        ValueType::kDeletion, key, Slice(),
+                                        PreviewXxh3(key)};
   return MeasureWrite(options, batch.get(), &update);
 }
 
 Status DBImpl::Delete(const WriteOptions& options, ColumnFamilyHandle* handle,
                       const Slice& key) {
-  ColumnFamily* const family = FamilyHandle::FamilyOf(families_, handle);
+  ColumnFamily* const family = FamilyHandle::FamilyOf(core_.families, handle);
   if (family == nullptr) [[unlikely]]
     return ForeignHandleError();
   SingleUpdateBatch batch(key.size());
@@ -202,7 +203,7 @@ Status DBImpl::SingleDelete(const WriteOptions& options,
 
 Status DBImpl::Merge(const WriteOptions& options, ColumnFamilyHandle* handle,
                      const Slice& key, const Slice& operand) {
-  ColumnFamily* const family = FamilyHandle::FamilyOf(families_, handle);
+  ColumnFamily* const family = FamilyHandle::FamilyOf(core_.families, handle);
   if (family == nullptr) return ForeignHandleError();
   if (family->options().merge_operator == nullptr) {
     return NoMergeOperatorError();
@@ -217,7 +218,8 @@ Status DBImpl::Merge(const WriteOptions& options, ColumnFamilyHandle* handle,
 Status DBImpl::DeleteRange(const WriteOptions& options,
                            ColumnFamilyHandle* handle, const Slice& begin,
                            const Slice& end) {
-  const ColumnFamily* const family = FamilyHandle::FamilyOf(families_, handle);
+  const ColumnFamily* const family =
+      FamilyHandle::FamilyOf(core_.families, handle);
   if (family == nullptr) return ForeignHandleError();
   WriteBatch batch;
   if (family->comparator().CompareUser(begin, end) != 0) {
@@ -234,8 +236,9 @@ inline Status DBImpl::MeasureWrite(const WriteOptions& options,
                                    WriteBatch* batch,
                                    const WriteQueue::SingleUpdate* update) {
   Status status;
-  if (IsOperationMeasured(stats_)) [[unlikely]] {
-    MeasuredOperation operation(stats_, HistogramType::kDbWrite, env_);
+  if (IsOperationMeasured(core_.stats)) [[unlikely]] {
+    MeasuredOperation operation(core_.stats, HistogramType::kDbWrite,
+                                core_.env);
     if (batch != nullptr) {
       operation.Record(HistogramType::kBytesPerWrite, batch->ApproximateSize());
     }
@@ -254,45 +257,46 @@ Status DBImpl::WriteThroughQueue(const WriteOptions& options, WriteBatch* batch,
   const RequestSpan span("DB::Write");
   Status status = CheckBatch(options, batch, update);
   if (!status.ok()) return status;
-  if (read_only_) return ReadOnlyError();
-  const TouchedFamilies touched(families_, *batch, update);
+  if (core_.is_read_only) return ReadOnlyError();
+  const TouchedFamilies touched(core_.families, *batch, update);
   WriteQueue::Writer writer(options, batch, update);
   writer.spans = span.queue();
   writer.span = span.index();
   bool delayed = false;
   uint64_t paused_us = 0;
   bool frees = false;
-  if (family_.account() != nullptr && family_.account()->ShouldStall())
-      [[unlikely]] {
+  if (core_.default_family.account() != nullptr &&
+      core_.default_family.account()->ShouldStall()) [[unlikely]] {
     status = AwaitBudget(options);
     if (!status.ok()) return status;
   }
-  bool wait = !control_.gate().IsClear();
+  bool wait = !core_.control.gate().IsClear();
   for (;;) {
     if (wait) [[unlikely]] {
       status = DelayWrite(options, touched, &delayed, &frees);
       if (!status.ok()) return status;
     }
-    switch (write_queue_.Join(&writer)) {
+    switch (core_.write_queue.Join(&writer)) {
       case WriteQueue::Role::kInsert: {
         const LocalSpan insert("memtable insert");
         writer.status = Insert(writer);
-        write_queue_.FinishInsert(&writer);
+        core_.write_queue.FinishInsert(&writer);
         break;
       }
       case WriteQueue::Role::kDone:
         break;
       case WriteQueue::Role::kLeader:
         wait = false;
-        if (!control_.gate().LetsLeaderPass() || family_.MemTableIsFull())
-            [[unlikely]] {
+        if (!core_.control.gate().LetsLeaderPass() ||
+            core_.default_family.MemTableIsFull()) [[unlikely]] {
           status = MakeSpace(touched, frees, &wait);
         }
-        if (HasFamilies(writer) && !FamiliesAreLive(families_, writer))
+        if (HasFamilies(writer) && !FamiliesAreLive(core_.families, writer))
             [[unlikely]] {
           status = DroppedFamilyError();
         }
-        if ((HasFamilies(writer) ? touched.PaceIsDue() : family_.PaceIsDue()) &&
+        if ((HasFamilies(writer) ? touched.PaceIsDue()
+                                 : core_.default_family.PaceIsDue()) &&
             !wait && !frees && status.ok()) [[unlikely]] {
           uint64_t pause_us = 0;
           status = PaceOrSwitch(
@@ -300,19 +304,19 @@ Status DBImpl::WriteThroughQueue(const WriteOptions& options, WriteBatch* batch,
               &wait, &pause_us);
           if (pause_us > 0) {
             paused_us += pause_us;
-            write_queue_.Leave(WriteQueue::Group(&writer), status);
+            core_.write_queue.Leave(WriteQueue::Group(&writer), status);
             const LocalSpan stall("stall");
-            env_->SleepForMicroseconds(pause_us);
+            core_.env->SleepForMicroseconds(pause_us);
             continue;
           }
         }
         if (status.ok() && !wait) return CommitGroup(&writer);
-        write_queue_.Leave(WriteQueue::Group(&writer), status);
+        core_.write_queue.Leave(WriteQueue::Group(&writer), status);
         if (!status.ok()) return status;
         continue;
     }
-    RecordTick(stats_, Ticker::kWriteDoneByOther);
-    if (!options.disable_wal) RecordTick(stats_, Ticker::kWriteWithWal);
+    RecordTick(core_.stats, Ticker::kWriteDoneByOther);
+    if (!options.disable_wal) RecordTick(core_.stats, Ticker::kWriteWithWal);
     if (writer.is_refused) [[unlikely]]
       return DroppedFamilyError();
     return std::move(writer.status);
@@ -330,9 +334,10 @@ inline Status DBImpl::Insert(const WriteQueue::Writer& writer) {
     return Status::OK();
   }
   if (!HasFamilies(writer)) {
-    return InsertBatchInto(writer.batch->Data(), family_.memtable());
+    return InsertBatchInto(writer.batch->Data(),
+                           core_.default_family.memtable());
   }
-  ActiveMemTables memtables(families_);
+  ActiveMemTables memtables(core_.families);
   return InsertBatch(writer.batch->Data(), &memtables);
 }
 
@@ -342,34 +347,35 @@ inline Status DBImpl::Insert(const WriteQueue::Writer& writer) {
 Status DBImpl::MakeSpace(const TouchedFamilies& touched, bool frees,
                          bool* wait) {
   const LocalSpan span("make space");
-  const bool looks = control_.gate().TakeRequest();
-  const TimedMutexLock lock(&mutex_, stats_, env_);
+  const bool looks = core_.control.gate().TakeRequest();
+  const TimedMutexLock lock(core_.mutex(), core_.stats, core_.env);
   Status status = WritableLocked();
   if (!status.ok()) {
     return status.IsNoSpace() && frees && TakesDeletionsLocked() ? Status::OK()
                                                                  : status;
   }
   StallCause cause = touched.MostPressedLocked()->StopCauseLocked();
-  if (control_.LogsHoldUpLocked()) cause = StallCause::kLogs;
+  if (core_.control.LogsHoldUpLocked()) cause = StallCause::kLogs;
   // Deletions may pass although no further memtable may wait.
-  *wait = cause != StallCause::kNone && (!frees || picker_.gate().error.ok());
+  *wait =
+      cause != StallCause::kNone && (!frees || core_.picker.gate().error.ok());
   std::vector<ColumnFamily*> full;
-  for (ColumnFamily* const family : families_.live()) {
+  for (ColumnFamily* const family : core_.families.live()) {
     if (!family->MustSwitchLocked()) continue;
     if (family->SlotFreeLocked()) {
       full.push_back(family);
     } else if (looks && family->stall().pressure != WritePressure::kStop) {
-      control_.UpdateStallLocked(family);  // Its writers have to wait.
+      core_.control.UpdateStallLocked(family);  // Its writers have to wait.
     }
   }
   const bool log_is_full =
-      wals_.SpaceForUpdates() == 0 && families_.HasOthers();
+      core_.wals.SpaceForUpdates() == 0 && core_.families.HasOthers();
   const bool replaces = !full.empty() || (looks && log_is_full);
   if (!*wait && replaces) {
     status = flusher_.ReplaceLogLocked(std::move(full), wait);
   }
   // It is still to be done, by a leader after the wait.
-  if (*wait && looks && replaces) control_.gate().RequestLook();
+  if (*wait && looks && replaces) core_.control.gate().RequestLook();
   return status;
 }
 
@@ -377,26 +383,26 @@ Status DBImpl::MakeSpace(const TouchedFamilies& touched, bool frees,
 // Otherwise sets *pause_us to the time to wait.
 Status DBImpl::PaceOrSwitch(const TouchedFamilies& touched, bool may_pause,
                             bool* wait, uint64_t* pause_us) {
-  const uint64_t log_space = wals_.SpaceForUpdates();
+  const uint64_t log_space = core_.wals.SpaceForUpdates();
   if (log_space == 0) {
-    MutexLock lock(&mutex_);
+    MutexLock lock(core_.mutex());
     Status status = WritableLocked();
     if (!status.ok()) return status;
-    if (families_.HasOthers() && !families_.AreAllFlushedLocked()) {
+    if (core_.families.HasOthers() && !core_.families.AreAllFlushedLocked()) {
       return flusher_.ReplaceLogLocked({}, wait);
     }
     // Nobody but this family's memtable can need the log.
-    family_.SetLogFullLocked();
-    *wait = family_.StopCauseLocked() != StallCause::kNone;
-    return *wait ? status : flusher_.SwitchLocked({&family_});
+    core_.default_family.SetLogFullLocked();
+    *wait = core_.default_family.StopCauseLocked() != StallCause::kNone;
+    return *wait ? status : flusher_.SwitchLocked({&core_.default_family});
   }
-  MutexLock lock(&mutex_);
+  MutexLock lock(core_.mutex());
   if (WatchesQuietLocked()) quiet_watch_.StartLocked();
-  touched.ForEach([&](ColumnFamily* family) {
-    if (!family->PaceIsDue()) return;
+  for (ColumnFamily* const family : touched.All()) {
+    if (!family->PaceIsDue()) continue;
     *pause_us =
         std::max(*pause_us, family->PauseMicrosLocked(log_space, may_pause));
-  });
+  }
   return Status::OK();
 }
 
@@ -406,12 +412,13 @@ Status DBImpl::PaceOrSwitch(const TouchedFamilies& touched, bool may_pause,
 Status DBImpl::AwaitBudget(const WriteOptions& options) {
   const uint64_t slice_us = options.no_slowdown ? 0 : 100000;
   const LocalSpan span("stall");
-  const HistogramTimer stall_timer(stats_, HistogramType::kWriteStall, env_);
-  while (!family_.account()->AwaitSpace(slice_us)) {
-    MutexLock lock(&mutex_);
+  const HistogramTimer stall_timer(core_.stats, HistogramType::kWriteStall,
+                                   core_.env);
+  while (!core_.default_family.account()->AwaitSpace(slice_us)) {
+    MutexLock lock(core_.mutex());
     Status status = WritableLocked();
     if (!status.ok()) return status;
-    if (control_.IsEndingLocked()) return Status::ShutdownInProgress();
+    if (core_.control.IsEndingLocked()) return Status::ShutdownInProgress();
     if (options.no_slowdown) {
       return Status::Incomplete("writes are stopped",
                                 "the budget of write buffers is used up");
@@ -429,9 +436,10 @@ Status DBImpl::DelayWrite(const WriteOptions& options,
                           bool* frees) {
   const WriteBatch& batch = touched.batch();
   const LocalSpan span("stall");
-  const PerfTimer timer(env_, &GetPerfContext()->write_delay_time);
-  const HistogramTimer stall_timer(stats_, HistogramType::kWriteStall, env_);
-  const TimedMutexLock lock(&mutex_, stats_, env_);
+  const PerfTimer timer(core_.env, &GetPerfContext()->write_delay_time);
+  const HistogramTimer stall_timer(core_.stats, HistogramType::kWriteStall,
+                                   core_.env);
+  const TimedMutexLock lock(core_.mutex(), core_.stats, core_.env);
   bool counted = false;
   bool tried = false;
   *frees = false;
@@ -439,35 +447,35 @@ Status DBImpl::DelayWrite(const WriteOptions& options,
   for (;;) {
     Status status = WritableLocked();
     if (!status.ok()) {
-      if (!status.IsNoSpace() || control_.inheritance().is_inherited() ||
+      if (!status.IsNoSpace() || core_.control.inheritance().is_inherited() ||
           !WriteBatchInternal::OnlyDeletes(batch)) {
         return status;
       }
       status = AdmitDeletionLocked(&tried);
       if (!status.ok()) return status;
-      *frees = !control_.error().ok();
+      *frees = !core_.control.error().ok();
       if (*frees) return status;
       continue;
     }
     family = touched.MostPressedLocked();
     StallCause cause = family->StopCauseLocked();
-    if (cause == StallCause::kNone && control_.LogsHoldUpLocked()) {
+    if (cause == StallCause::kNone && core_.control.LogsHoldUpLocked()) {
       cause = StallCause::kLogs;
     }
     if (cause == StallCause::kNone) break;
-    if (!picker_.gate().error.ok() && cause != StallCause::kMemTables &&
+    if (!core_.picker.gate().error.ok() && cause != StallCause::kMemTables &&
         cause != StallCause::kLogs) {
       *frees = WriteBatchInternal::OnlyDeletes(batch);
-      return *frees ? Status::OK() : picker_.gate().error;
+      return *frees ? Status::OK() : core_.picker.gate().error;
     }
     if (family->stall().pressure != WritePressure::kStop &&
         cause != StallCause::kLogs) {
-      control_.UpdateStallLocked(family);  // Listeners hear of it.
-      events_.DeliverLocked();
+      core_.control.UpdateStallLocked(family);  // Listeners hear of it.
+      core_.events.DeliverLocked();
       continue;
     }
     // No job is started any more that would end the stall.
-    if (scheduler_.is_stopping()) {
+    if (core_.scheduler.is_stopping()) {
       return Status::ShutdownInProgress();
     }
     if (options.no_slowdown) {
@@ -475,9 +483,9 @@ Status DBImpl::DelayWrite(const WriteOptions& options,
     }
     if (!counted) family->CountStallLocked(cause, WritePressure::kStop);
     counted = true;
-    const Stopwatch stopped(env_);
+    const Stopwatch stopped(core_.env);
     VARVE_PROBE(stall_begin, static_cast<int>(cause));
-    scheduler_.WaitLocked();
+    core_.scheduler.WaitLocked();
     const uint64_t stopped_us = stopped.ElapsedMicros();
     VARVE_PROBE(stall_end, static_cast<int>(cause), stopped_us);
     // The family may have been dropped, and be gone.
@@ -495,9 +503,9 @@ Status DBImpl::DelayWrite(const WriteOptions& options,
   }
   family->CountStallLocked(family->stall().cause, WritePressure::kSlow);
   family->AddStallMicrosLocked(delay_us);
-  mutex_.Unlock();
-  env_->SleepForMicroseconds(delay_us);
-  mutex_.Lock();
+  core_.mutex()->Unlock();
+  core_.env->SleepForMicroseconds(delay_us);
+  core_.mutex()->Lock();
   return Status::OK();
 }
 
@@ -506,11 +514,11 @@ Status DBImpl::DelayWrite(const WriteOptions& options,
 void DBImpl::CountInFamilies(const WriteQueue::Writer& writer,
                              size_t* default_bytes) {
   for (const auto& [id, bytes] : WriteBatchInternal::Families(*writer.batch)) {
-    ColumnFamily* const family = families_.Find(id);
+    ColumnFamily* const family = core_.families.Find(id);
     family->CountWritten(bytes, !writer.disable_wal);
     *default_bytes -= std::min(*default_bytes, bytes);
-    if (family->MemTableIsFull() || wals_.SpaceForUpdates() == 0) {
-      control_.gate().RequestLook();
+    if (family->MemTableIsFull() || core_.wals.SpaceForUpdates() == 0) {
+      core_.control.gate().RequestLook();
     }
   }
 }
@@ -519,8 +527,8 @@ void DBImpl::CountInFamilies(const WriteQueue::Writer& writer,
 // bounds their number.
 bool DBImpl::BoundsMerges(const WriteQueue::Writer& writer) {
   bool bounds = false;
-  MutexLock lock(&mutex_);
-  TouchedFamilies(families_, *writer.batch, writer.update)
+  MutexLock lock(core_.mutex());
+  TouchedFamilies(core_.families, *writer.batch, writer.update)
       .ForEach([&bounds](const ColumnFamily* family) {
         bounds |= family->options().max_successive_merges != 0;
       });
@@ -531,8 +539,8 @@ bool DBImpl::BoundsMerges(const WriteQueue::Writer& writer) {
 // all updates before it, so these must be in the memtables: the leader inserts
 // all updates, one after another.
 void DBImpl::InsertMerging(const WriteQueue::Group& group) {
-  ActiveMemTables memtables(families_);
-  SuccessiveMerges merges(families_, stats_, &mutex_);
+  ActiveMemTables memtables(core_.families);
+  SuccessiveMerges merges(core_.families, core_.stats, core_.mutex());
   group.ForEach([&](WriteQueue::Writer* writer) {
     if (writer->is_refused) return;
     const LocalSpan span(writer->spans, "memtable insert");
@@ -544,19 +552,19 @@ void DBImpl::InsertMerging(const WriteQueue::Group& group) {
 // Writes the group to the log and the memtables, and leaves the queue.
 Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
   if (leader->sync)
-    write_queue_.DelayGroupCommit(leader, wals_.group_sync_us() / 2);
-  const WriteQueue::Group group = write_queue_.Form(leader);
+    core_.write_queue.DelayGroupCommit(leader, core_.wals.group_sync_us() / 2);
+  const WriteQueue::Group group = core_.write_queue.Form(leader);
   GroupSpans spans(group);
-  MemTable* const memtable = family_.memtable();
+  MemTable* const memtable = core_.default_family.memtable();
   // Only the leader, which is this thread, changes both.
-  const SequenceNumber first = versions_->LastSequence() + 1;
+  const SequenceNumber first = core_.versions->LastSequence() + 1;
   SequenceNumber next = first;
   size_t bytes = 0;
   bool has_families = false;
   bool bounds_merges = false;
   group.ForEach([&](WriteQueue::Writer* writer) {
     if (HasFamilies(*writer)) [[unlikely]] {
-      writer->is_refused = !FamiliesAreLive(families_, *writer);
+      writer->is_refused = !FamiliesAreLive(core_.families, *writer);
       if (writer->is_refused) return;
       has_families = true;
     }
@@ -571,27 +579,28 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
   Status status;
   bool refused = false;  // Refused by the log, which is unchanged.
   if (leader->disable_wal) {
-    MarkUnlogged(families_, group);
+    MarkUnlogged(core_.families, group);
   } else {
     const LocalSpan span(LocalSpan::Shared(), "WAL append");
-    const PerfTimer timer(env_, &GetPerfContext()->write_wal_time);
-    status = wals_.Append(group, next - first);
-    refused = !status.ok() && wals_.HasRefused();
+    const PerfTimer timer(core_.env, &GetPerfContext()->write_wal_time);
+    status = core_.wals.Append(group, next - first);
+    refused = !status.ok() && core_.wals.HasRefused();
   }
   if (status.ok() && leader->sync) {
     const LocalSpan span(LocalSpan::Shared(), "WAL sync");
-    MutexLock lock(&mutex_);
-    status = wals_.SyncForGroupLocked();
+    MutexLock lock(core_.mutex());
+    status = core_.wals.SyncForGroupLocked();
   }
   spans.Mount();
-  if (!family_.dead_walks()->ranges().empty() || has_families) [[unlikely]]
-    CutDeadRanges(families_, group);
+  if (!core_.default_family.dead_walks()->ranges().empty() || has_families)
+      [[unlikely]]
+    CutDeadRanges(core_.families, group);
   if (status.ok()) {
-    const PerfTimer timer(env_, &GetPerfContext()->write_memtable_time);
+    const PerfTimer timer(core_.env, &GetPerfContext()->write_memtable_time);
     if (bounds_merges) [[unlikely]] {
       InsertMerging(group);
     } else {
-      write_queue_.InsertAll(group, [this](WriteQueue::Writer* writer) {
+      core_.write_queue.InsertAll(group, [this](WriteQueue::Writer* writer) {
         const LocalSpan span(writer->spans, "memtable insert");
         writer->status = Insert(*writer);
       });
@@ -601,28 +610,28 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
     });
   }
   if (status.ok()) {
-    versions_->SetLastSequence(next - 1);
-    if (!leader->disable_wal) wals_.SetLastLogged(next - 1);
+    core_.versions->SetLastSequence(next - 1);
+    if (!leader->disable_wal) core_.wals.SetLastLogged(next - 1);
   } else {
     // Its numbers will be used again, for updates that may be in the memtable.
-    for (ColumnFamily* const family : families_.live()) {
+    for (ColumnFamily* const family : core_.families.live()) {
       family->dead_walks()->leader_ranges()->Clear();
     }
     // The log's end is unknown: nothing may be written after it.
-    MutexLock lock(&mutex_);
-    if (!refused) wals_.FailLocked();
-    control_.SetErrorLocked(status, "writing the log");
-    events_.DeliverLocked();
+    MutexLock lock(core_.mutex());
+    if (!refused) core_.wals.FailLocked();
+    core_.control.SetErrorLocked(status, "writing the log");
+    core_.events.DeliverLocked();
   }
   VARVE_PROBE(group_commit, next - first, bytes, leader->sync, status.ok());
-  CountGroup(stats_, *leader, next - first, bytes);
+  CountGroup(core_.stats, *leader, next - first, bytes);
   if (has_families) [[unlikely]] {
     group.ForEach([&](const WriteQueue::Writer* writer) {
       if (!writer->is_refused) CountInFamilies(*writer, &bytes);
     });
   }
-  family_.CountWritten(bytes, !leader->disable_wal);
-  write_queue_.Leave(group, status);
+  core_.default_family.CountWritten(bytes, !leader->disable_wal);
+  core_.write_queue.Leave(group, status);
   return status;
 }
 

@@ -14,18 +14,18 @@ FamilyHandle::FamilyHandle(ColumnFamily* family,
       name_(family->name()),
       id_(is_counted ? family->id() : 0),
       comparator_(family->comparator().user_comparator()) {
-  db_number_ = owner_->db_number_;
+  db_number_ = owner_->core_->families.db_number();
   if (!is_counted_) return;
-  MutexLock lock(owner_->mutex_);
+  MutexLock lock(owner_->core_->mutex());
   family_->Ref();
   owner_->handles_.insert(this);
 }
 
 FamilyHandle::~FamilyHandle() {
   if (!is_counted_ || owner_ == nullptr || owner_->is_abandoned_) return;
-  MutexLock lock(owner_->mutex_);
+  MutexLock lock(owner_->core_->mutex());
   owner_->handles_.erase(this);
-  owner_->release_(family_);
+  owner_->ReleaseLocked(family_);
 }
 
 Status FamilyHandle::GetDescriptor(ColumnFamilyDescriptor* descriptor) {
@@ -33,15 +33,20 @@ Status FamilyHandle::GetDescriptor(ColumnFamilyDescriptor* descriptor) {
     return Status::ShutdownInProgress("the handle's DB is gone");
   }
   descriptor->name = name_;
-  MutexLock lock(owner_->mutex_);
+  MutexLock lock(owner_->core_->mutex());
   descriptor->options = family_->options();
   return Status::OK();
 }
 
+void FamilyHandles::ReleaseLocked(ColumnFamily* family) {
+  core_->families.UnrefLocked(family);
+  core_->jobs.PurgeLaterLocked();
+}
+
 void FamilyHandles::Orphan() {
-  MutexLock lock(mutex_);
+  MutexLock lock(core_->mutex());
   for (FamilyHandle* handle : handles_) {
-    release_(handle->family_);
+    ReleaseLocked(handle->family_);
     handle->Die();
   }
   handles_.clear();

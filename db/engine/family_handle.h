@@ -2,16 +2,15 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <string>
 #include <unordered_set>
 #include <utility>
 
-#include "db/family/column_family.h"
 #include "db/family/family_set.h"
+#include "db/jobs/db_core.h"
+#include "db/options/db_mutex.h"
 #include "db/write/write_batch_internal.h"
-#include "util/base/mutex.h"
 #include "varve/column_family.h"
 
 namespace varve {
@@ -77,11 +76,8 @@ class FamilyHandle final : public ColumnFamilyHandle {
 // keep this object. Thread-safety: thread-safe.
 class FamilyHandles {
  public:
-  // `mutex` is the DB's. `release` is called with it held, to release a
-  // family's reference. For the number, see FamilySet.
-  FamilyHandles(uint64_t db_number, Mutex* mutex,
-                std::function<void(ColumnFamily*)> release)
-      : db_number_(db_number), mutex_(mutex), release_(std::move(release)) {}
+  // `core` must outlive this object, unless Orphan or Abandon was called.
+  explicit FamilyHandles(DbCore* core) : core_(core) {}
   FamilyHandles(const FamilyHandles&) = delete;
   FamilyHandles& operator=(const FamilyHandles&) = delete;
 
@@ -94,10 +90,11 @@ class FamilyHandles {
  private:
   friend class FamilyHandle;
 
-  const uint64_t db_number_;
-  Mutex* const mutex_;
-  const std::function<void(ColumnFamily*)> release_;
-  std::unordered_set<FamilyHandle*> handles_;  // Guarded by *mutex_.
+  // Releases a handle's reference to its family.
+  void ReleaseLocked(ColumnFamily* family) VARVE_REQUIRES(kDbMutex);
+
+  DbCore* const core_;
+  std::unordered_set<FamilyHandle*> handles_ VARVE_GUARDED_BY(kDbMutex);
   bool is_abandoned_ = false;  // No call overlaps the end of a DB.
 };
 

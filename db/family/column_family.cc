@@ -126,7 +126,7 @@ void ColumnFamily::Close() {
   LeaveBudget();
   if (owns_snapshots_) snapshots_->Close();
   super_versions_.Close();
-  MutexLock lock(mutex_);
+  MutexLock lock(mutex());
   for (MemTable* memtable : obsolete_) delete memtable;
   if (memtable_ != nullptr && memtable_->Unref()) delete memtable_;
   for (MemTable* memtable : immutable_) {

@@ -31,6 +31,7 @@
 #include "db/dead_entries/dead_walks.h"
 #include "db/memtable/memtable.h"
 #include "db/memtable/write_buffer_budget.h"
+#include "db/options/db_mutex.h"
 #include "db/options/level_limit.h"
 #include "db/snapshot/snapshot_registry.h"
 #include "db/snapshot/super_version_cache.h"
@@ -100,8 +101,11 @@ class ColumnFamily final : private SuperVersionDisposer,
   void MakeTables(const std::string& db_path, const FileOptions& file_options,
                   FilePool* file_pool, Logger* info_log, VersionSet* versions);
   // Sets the first memtable to write to, and the immutable memtables.
-  void BeginLocked(MemTable* memtable, std::vector<MemTable*> immutable);
-  bool HasBegunLocked() const { return memtable_ != nullptr; }
+  void BeginLocked(MemTable* memtable, std::vector<MemTable*> immutable)
+      VARVE_REQUIRES(kDbMutex);
+  bool HasBegunLocked() const VARVE_REQUIRES(kDbMutex) {
+    return memtable_ != nullptr;
+  }
   // The account of its memtables in the budget of write buffers; null without
   // one.
   WriteBufferAccount* account() const { return account_.get(); }
@@ -115,9 +119,9 @@ class ColumnFamily final : private SuperVersionDisposer,
   }
   // Releases the memtables and tables. Reads find nothing from now on, and that
   // the database is closed. REQUIRES: VersionSet::CloseLocked was called.
-  void EmptyLocked();
+  void EmptyLocked() VARVE_REQUIRES(kDbMutex);
   // Releases everything. REQUIRES: all reads have ended; the mutex is not held.
-  void Close() VARVE_EXCLUDES(*mutex_);
+  void Close() VARVE_EXCLUDES(kDbMutex);
   // Replaces Close in a child created by fork().
   AbandonedState Abandon();
 
@@ -139,7 +143,7 @@ class ColumnFamily final : private SuperVersionDisposer,
   const TableOutputContext* output_context() const { return &output_context_; }
   // Changes with leadership and the mutex held, so either suffices.
   bool is_dropped() const { return is_dropped_; }
-  void SetDroppedLocked() { is_dropped_ = true; }
+  void SetDroppedLocked() VARVE_REQUIRES(kDbMutex) { is_dropped_ = true; }
 
   // A new family has one reference.
   void Ref() {
@@ -166,10 +170,10 @@ class ColumnFamily final : private SuperVersionDisposer,
   DeadRangeCleaner* cleaner() { return &cleaner_; }
   const DeadRangeCleaner* cleaner() const { return &cleaner_; }
   // Makes the current memtables and version visible to reads.
-  void InstallSuperVersionLocked(bool closed);
+  void InstallSuperVersionLocked(bool closed) VARVE_REQUIRES(kDbMutex);
   // Returns true if MemTable::Overlaps is true for any memtable.
   bool MemTablesOverlap(const Slice* begin, const Slice* end)
-      VARVE_EXCLUDES(*mutex_);
+      VARVE_EXCLUDES(kDbMutex);
 
   // ---- Memtables ----
 
@@ -191,54 +195,62 @@ class ColumnFamily final : private SuperVersionDisposer,
            !memtable_->empty();
   }
   // Returns true if a new memtable is due.
-  bool MustSwitchLocked() const {
+  bool MustSwitchLocked() const VARVE_REQUIRES(kDbMutex) {
     return MemTableIsFull() || log_is_full_ ||
            (wants_switch_ && !memtable_->empty());
   }
   // Makes a new memtable due, unless the present one is empty.
-  void RequestSwitchLocked() { wants_switch_ = true; }
+  void RequestSwitchLocked() VARVE_REQUIRES(kDbMutex) { wants_switch_ = true; }
   // Makes a new memtable due in any case: its flush frees the log.
-  void SetLogFullLocked() { log_is_full_ = true; }
+  void SetLogFullLocked() VARVE_REQUIRES(kDbMutex) { log_is_full_ = true; }
   // Returns true if no memtable has an update.
-  bool IsAllFlushedLocked() const {
+  bool IsAllFlushedLocked() const VARVE_REQUIRES(kDbMutex) {
     return memtable_->empty() && immutable_.empty();
   }
   // Returns the first log that the family needs. REQUIRES: the family has
   // memtables.
-  uint64_t OldestLogLocked() const {
+  uint64_t OldestLogLocked() const VARVE_REQUIRES(kDbMutex) {
     return immutable_.empty() ? memtable_->wal_number()
                               : immutable_.front()->wal_number();
   }
   // Returns true if one more memtable may wait for flush.
-  bool SlotFreeLocked() const;
+  bool SlotFreeLocked() const VARVE_REQUIRES(kDbMutex);
   // Returns true if the next writer has to wait for a flush.
-  bool AwaitsFlushLocked() const {
+  bool AwaitsFlushLocked() const VARVE_REQUIRES(kDbMutex) {
     return MustSwitchLocked() && !SlotFreeLocked();
   }
   // Returns true if the memtables have updates written with disable_wal.
   // REQUIRES: leadership of the queue, or no writers.
-  bool HasUnloggedLocked() const;
+  bool HasUnloggedLocked() const VARVE_REQUIRES(kDbMutex);
   // Makes `next` the current memtable. For the leader.
-  void SwitchLocked(MemTable* next);
+  void SwitchLocked(MemTable* next) VARVE_REQUIRES(kDbMutex);
   // Removes and returns the `count` oldest immutable memtables, which are in
   // tables. Give them to RetireLocked after the next install.
-  std::vector<MemTable*> RemoveFlushedLocked(size_t count);
-  void RetireLocked(const std::vector<MemTable*>& flushed);
+  std::vector<MemTable*> RemoveFlushedLocked(size_t count)
+      VARVE_REQUIRES(kDbMutex);
+  void RetireLocked(const std::vector<MemTable*>& flushed)
+      VARVE_REQUIRES(kDbMutex);
   // Memtables to free without the mutex.
-  bool HasObsoleteLocked() const { return !obsolete_.empty(); }
-  std::vector<MemTable*> TakeObsoleteLocked() {
+  bool HasObsoleteLocked() const VARVE_REQUIRES(kDbMutex) {
+    return !obsolete_.empty();
+  }
+  std::vector<MemTable*> TakeObsoleteLocked() VARVE_REQUIRES(kDbMutex) {
     return std::exchange(obsolete_, {});
   }
   // Return how many memtables became immutable, and how many of them were
   // counted by CountFlushedLocked.
   uint64_t switched_count() const { return switched_count_; }
   uint64_t flushed_count() const { return flushed_count_; }
-  void CountFlushedLocked(uint64_t count) { flushed_count_ += count; }
+  void CountFlushedLocked(uint64_t count) VARVE_REQUIRES(kDbMutex) {
+    flushed_count_ += count;
+  }
   // Whether a flush of the family runs. There is one at a time.
   bool flush_runs() const { return flush_runs_; }
-  void SetFlushRunsLocked(bool runs) { flush_runs_ = runs; }
+  void SetFlushRunsLocked(bool runs) VARVE_REQUIRES(kDbMutex) {
+    flush_runs_ = runs;
+  }
   // Tells the budget whether a flush is about to free the immutable memtables.
-  void MarkFlushExpectedLocked(bool is_expected);
+  void MarkFlushExpectedLocked(bool is_expected) VARVE_REQUIRES(kDbMutex);
 
   // ---- Writers ----
 
@@ -257,27 +269,30 @@ class ColumnFamily final : private SuperVersionDisposer,
   }
   // For the leader. Returns true if it must call PauseMicrosLocked.
   bool PaceIsDue() const { return written_bytes_ >= pace_at_bytes_; }
-  void MakePaceDueLocked() { pace_at_bytes_ = 0; }
+  void MakePaceDueLocked() VARVE_REQUIRES(kDbMutex) { pace_at_bytes_ = 0; }
   // For the leader. Returns how long to pause, so that compactions keep up with
   // the writers, and no writer has to wait for the previous flush when the
   // memtable is full. The pace is due again at once after a pause, and
   // otherwise after at most `log_space` bytes. If `may_pause` is false, returns
   // 0, and later writers pause longer.
-  uint64_t PauseMicrosLocked(uint64_t log_space, bool may_pause);
+  uint64_t PauseMicrosLocked(uint64_t log_space, bool may_pause)
+      VARVE_REQUIRES(kDbMutex);
   // Returns whether compactions can hardly keep up with the writers, or could
   // not at low priority on a busy machine.
-  bool CompactionsAreUrgentLocked() const;
+  bool CompactionsAreUrgentLocked() const VARVE_REQUIRES(kDbMutex);
   FlushPace* flush_pace() { return &flush_pace_; }
 
   const WriteStallState& stall() const { return stall_; }
   // Updates stall() after its causes changed, and returns the causes.
-  WriteDebt UpdateStallLocked();
+  WriteDebt UpdateStallLocked() VARVE_REQUIRES(kDbMutex);
   // Returns why writes are stopped; kNone if they are not.
-  StallCause StopCauseLocked() const;
+  StallCause StopCauseLocked() const VARVE_REQUIRES(kDbMutex);
   // Returns how long a writer of `bytes` has to sleep. See WriteDelay::Charge.
-  uint64_t DelayMicrosLocked(uint64_t bytes, bool may_sleep);
-  void CountStallLocked(StallCause cause, WritePressure pressure);
-  void AddStallMicrosLocked(uint64_t micros);
+  uint64_t DelayMicrosLocked(uint64_t bytes, bool may_sleep)
+      VARVE_REQUIRES(kDbMutex);
+  void CountStallLocked(StallCause cause, WritePressure pressure)
+      VARVE_REQUIRES(kDbMutex);
+  void AddStallMicrosLocked(uint64_t micros) VARVE_REQUIRES(kDbMutex);
   uint64_t stall_count() const { return stall_count_; }
   uint64_t stall_micros() const { return stall_micros_; }
   // Return how often and how long writers paused for compactions.
@@ -290,15 +305,18 @@ class ColumnFamily final : private SuperVersionDisposer,
   const CompactionState& compactions() const { return compactions_; }
   // Records the duration of a flush of the `count` oldest immutable memtables
   // to tables of `table_bytes`. Call it before RemoveFlushedLocked.
-  void MeasureFlushLocked(size_t count, uint64_t micros, uint64_t table_bytes);
+  void MeasureFlushLocked(size_t count, uint64_t micros, uint64_t table_bytes)
+      VARVE_REQUIRES(kDbMutex);
   // Record that a compaction begins and ends.
-  void BeginCompactionLocked(Compaction* compaction);
-  void EndCompactionLocked(const Compaction* compaction, bool succeeded);
+  void BeginCompactionLocked(Compaction* compaction) VARVE_REQUIRES(kDbMutex);
+  void EndCompactionLocked(const Compaction* compaction, bool succeeded)
+      VARVE_REQUIRES(kDbMutex);
   // Counts the edit's tables as the output of `flushes` flushes.
   void CountFlushesLocked(const VersionEdit& edit, size_t flushes,
-                          uint64_t micros);
+                          uint64_t micros) VARVE_REQUIRES(kDbMutex);
 
  private:
+  Mutex* mutex() const VARVE_RETURN_CAPABILITY(kDbMutex) { return mutex_; }
   ColumnFamily(std::string name, std::unique_ptr<Options> owned,
                Options* options, const Shared& shared);
 
@@ -310,21 +328,23 @@ class ColumnFamily final : private SuperVersionDisposer,
   }
 
   void RequestSwitch() override { request_switch_(this); }
-  void DisposeLocked(SuperVersion* super_version) override;
-  void FreeLaterLocked() override { free_later_(); }
-  void UnrefMemTableLocked(MemTable* memtable);
+  void DisposeLocked(SuperVersion* super_version) override
+      VARVE_REQUIRES(kDbMutex);
+  void FreeLaterLocked() override VARVE_REQUIRES(kDbMutex) { free_later_(); }
+  void UnrefMemTableLocked(MemTable* memtable) VARVE_REQUIRES(kDbMutex);
   // For the leader. Tells debt_pace_ how things are.
-  void SampleDebtLocked(uint64_t now_us);
-  uint64_t DrainingMicrosLocked(uint64_t now_us) const;
+  void SampleDebtLocked(uint64_t now_us) VARVE_REQUIRES(kDbMutex);
+  uint64_t DrainingMicrosLocked(uint64_t now_us) const VARVE_REQUIRES(kDbMutex);
   // For the leader. Return the bytes of batches per byte of the memtable's
   // memory, and how many fill it: as measured if it is half full, and otherwise
   // as they were with the last one that was.
   double BatchBytesPerMemoryByte() const;
   double FullBytes() const;
   // Returns 1 before the first flush that tells.
-  double BatchBytesPerTableByteLocked() const;
+  double BatchBytesPerTableByteLocked() const VARVE_REQUIRES(kDbMutex);
   uint64_t FlushPauseMicrosLocked(uint64_t bytes, uint64_t now_us,
-                                  uint64_t* step_bytes);
+                                  uint64_t* step_bytes)
+      VARVE_REQUIRES(kDbMutex);
 
   // Immutable.
   const std::string name_;

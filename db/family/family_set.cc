@@ -31,34 +31,37 @@ int FamilySet::CountToFlushLocked() const {
 }
 
 bool FamilySet::AreAllFlushedLocked() const {
-  return std::all_of(
-      live_.begin(), live_.end(),
-      [](const ColumnFamily* family) { return family->IsAllFlushedLocked(); });
+  return std::all_of(live_.begin(), live_.end(),
+                     [](const ColumnFamily* family) VARVE_REQUIRES(kDbMutex) {
+                       return family->IsAllFlushedLocked();
+                     });
 }
 
 bool FamilySet::HasUnloggedLocked() const {
-  return std::any_of(
-      live_.begin(), live_.end(),
-      [](const ColumnFamily* family) { return family->HasUnloggedLocked(); });
+  return std::any_of(live_.begin(), live_.end(),
+                     [](const ColumnFamily* family) VARVE_REQUIRES(kDbMutex) {
+                       return family->HasUnloggedLocked();
+                     });
 }
 
 bool FamilySet::AnyCompactsLocked() const {
   bool any = false;
-  ForEachUsedLocked([&any](const ColumnFamily* family) {
-    any |= !family->compactions().running.empty();
-  });
+  ForEachUsedLocked([&any](const ColumnFamily* family)
+                        VARVE_REQUIRES(kDbMutex) {
+                          any |= !family->compactions().running.empty();
+                        });
   return any;
 }
 
 bool FamilySet::OthersNeedLogsLocked(const std::vector<ColumnFamily*>& families,
                                      uint64_t log_number) const {
-  return std::any_of(
-      live_.begin(), live_.end(), [&](const ColumnFamily* family) {
-        return std::find(families.begin(), families.end(), family) ==
-                   families.end() &&
-               !family->IsAllFlushedLocked() &&
-               family->OldestLogLocked() < log_number;
-      });
+  return std::any_of(live_.begin(), live_.end(),
+                     [&](const ColumnFamily* family) VARVE_REQUIRES(kDbMutex) {
+                       return std::find(families.begin(), families.end(),
+                                        family) == families.end() &&
+                              !family->IsAllFlushedLocked() &&
+                              family->OldestLogLocked() < log_number;
+                     });
 }
 
 std::string FamilySet::DescribeLocked() const {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "db/family/column_family.h"
+#include "db/options/db_mutex.h"
 #include "util/threads/thread_slots.h"
 
 namespace varve {
@@ -39,52 +40,55 @@ class FamilySet {
   ColumnFamily* Find(const std::string& name) const;
 
   // Returns how many live families have memtables that wait for a flush.
-  int CountToFlushLocked() const;
+  int CountToFlushLocked() const VARVE_REQUIRES(kDbMutex);
   // Returns true if no memtable of the live families has an update.
-  bool AreAllFlushedLocked() const;
+  bool AreAllFlushedLocked() const VARVE_REQUIRES(kDbMutex);
   // Returns true if memtables have updates written with disable_wal. REQUIRES:
   // leadership of the queue, or no writers.
-  bool HasUnloggedLocked() const;
+  bool HasUnloggedLocked() const VARVE_REQUIRES(kDbMutex);
   // Returns true if a compaction runs, of a live family or of a dropped one.
-  bool AnyCompactsLocked() const;
+  bool AnyCompactsLocked() const VARVE_REQUIRES(kDbMutex);
   // Returns true if a live family that is not among `families` needs a log
   // before `log_number`.
   bool OthersNeedLogsLocked(const std::vector<ColumnFamily*>& families,
-                            uint64_t log_number) const;
+                            uint64_t log_number) const VARVE_REQUIRES(kDbMutex);
   // Returns one line for each live family, for a property.
-  std::string DescribeLocked() const;
+  std::string DescribeLocked() const VARVE_REQUIRES(kDbMutex);
 
   // Calls visit(family) for the live families, and for the dropped ones that
   // still have a user.
   template <typename Visit>
-  void ForEachUsedLocked(Visit visit) const {
+  void ForEachUsedLocked(Visit visit) const VARVE_REQUIRES(kDbMutex) {
     visit(live_.front());
     for (const auto& family : others_) visit(family.get());
   }
 
   // Adds a family, whose id is known.
-  void AddLocked(std::unique_ptr<ColumnFamily> family);
+  void AddLocked(std::unique_ptr<ColumnFamily> family) VARVE_REQUIRES(kDbMutex);
   // Removes a family from the list, and the reference of the list.
-  void DropLocked(ColumnFamily* family);
+  void DropLocked(ColumnFamily* family) VARVE_REQUIRES(kDbMutex);
   // Records that nobody uses a dropped family any more.
-  void BuryLocked(ColumnFamily* family);
+  void BuryLocked(ColumnFamily* family) VARVE_REQUIRES(kDbMutex);
   // Returns the live families, with a reference to each.
-  std::vector<ColumnFamily*> RefLiveLocked() const;
+  std::vector<ColumnFamily*> RefLiveLocked() const VARVE_REQUIRES(kDbMutex);
   // Releases a reference to a family, or one to each of the families.
-  void UnrefLocked(ColumnFamily* family) {
+  void UnrefLocked(ColumnFamily* family) VARVE_REQUIRES(kDbMutex) {
     if (family->Unref()) BuryLocked(family);
   }
-  void UnrefLocked(const std::vector<ColumnFamily*>& families) {
+  void UnrefLocked(const std::vector<ColumnFamily*>& families)
+      VARVE_REQUIRES(kDbMutex) {
     for (ColumnFamily* const family : families) UnrefLocked(family);
   }
   // Families to close and free without the mutex.
-  bool HasDeadLocked() const { return !dead_.empty(); }
-  std::vector<std::unique_ptr<ColumnFamily>> TakeDeadLocked() {
+  bool HasDeadLocked() const VARVE_REQUIRES(kDbMutex) { return !dead_.empty(); }
+  std::vector<std::unique_ptr<ColumnFamily>> TakeDeadLocked()
+      VARVE_REQUIRES(kDbMutex) {
     return std::exchange(dead_, {});
   }
   // Returns the families that are not the default one, the dropped and the dead
   // ones too, at the end of the database.
-  std::vector<std::unique_ptr<ColumnFamily>> TakeAllLocked();
+  std::vector<std::unique_ptr<ColumnFamily>> TakeAllLocked()
+      VARVE_REQUIRES(kDbMutex);
 
  private:
   ColumnFamily* Search(uint32_t id) const;

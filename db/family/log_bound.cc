@@ -48,13 +48,15 @@ void LogBound::AddHoldersLocked(std::vector<ColumnFamily*>* families) const {
   const uint64_t total = wals_->OlderBytesLocked() + newest_bytes;
   if (total <= limit || !families_->HasOthers()) return;
   std::vector<ColumnFamily*> holders = families_->live();
-  std::erase_if(holders, [](const ColumnFamily* family) {
-    return family->IsAllFlushedLocked();
-  });
+  std::erase_if(holders,
+                [](const ColumnFamily* family) VARVE_REQUIRES(kDbMutex) {
+                  return family->IsAllFlushedLocked();
+                });
   std::sort(holders.begin(), holders.end(),
-            [](const ColumnFamily* a, const ColumnFamily* b) {
-              return a->OldestLogLocked() < b->OldestLogLocked();
-            });
+            [](const ColumnFamily* a, const ColumnFamily* b)
+                VARVE_REQUIRES(kDbMutex) {
+                  return a->OldestLogLocked() < b->OldestLogLocked();
+                });
   // Without the updates in logs before `cut`, the rest fits.
   uint64_t bytes = total;
   uint64_t cut = 0;

@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "db/family/family_set.h"
+#include "db/options/db_mutex.h"
 #include "db/wal/wal_set.h"
 #include "varve/env.h"
 #include "varve/options.h"
@@ -29,23 +30,24 @@ class LogBound {
   LogBound& operator=(const LogBound&) = delete;
 
   // Returns the bound for the bytes of all logs.
-  uint64_t MaxBytesLocked() const;
+  uint64_t MaxBytesLocked() const VARVE_REQUIRES(kDbMutex);
   // Sets the size at which a log is replaced. Call it when families or options
   // have changed. REQUIRES: leadership of the queue.
-  void UpdateLogSizeLocked();
+  void UpdateLogSizeLocked() VARVE_REQUIRES(kDbMutex);
   // Adds the families because of which the logs would soon exceed the bound,
   // unless they are among *families. REQUIRES: leadership of the queue.
-  void AddHoldersLocked(std::vector<ColumnFamily*>* families) const;
+  void AddHoldersLocked(std::vector<ColumnFamily*>* families) const
+      VARVE_REQUIRES(kDbMutex);
 
   // Returns whether the logs have reached the bound, so that writers have to
   // wait until logs are freed. `frees`: whether a flush or removal is about to
   // free some.
-  bool CheckLocked(bool frees);
+  bool CheckLocked(bool frees) VARVE_REQUIRES(kDbMutex);
   // Returns the result of the last CheckLocked.
   bool holds_up() const { return holds_up_; }
 
   // Describes the oldest log, and who needs it, for a property.
-  std::string DescribeOldestLocked() const;
+  std::string DescribeOldestLocked() const VARVE_REQUIRES(kDbMutex);
 
  private:
   const Options* const options_;

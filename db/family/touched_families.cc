@@ -32,6 +32,12 @@ void CutDeadRangesOf(const FamilySet& families,
 
 }  // namespace
 
+std::vector<ColumnFamily*> TouchedFamilies::All() const {
+  std::vector<ColumnFamily*> families;
+  ForEach([&families](ColumnFamily* family) { families.push_back(family); });
+  return families;
+}
+
 bool TouchedFamilies::PaceIsDue() const {
   bool is_due = false;
   ForEach(
@@ -42,14 +48,14 @@ bool TouchedFamilies::PaceIsDue() const {
 ColumnFamily* TouchedFamilies::MostPressedLocked() const {
   ColumnFamily* most = nullptr;
   int most_rank = -1;
-  ForEach([&](ColumnFamily* family) {
+  for (ColumnFamily* const family : All()) {
     const int rank = family->StopCauseLocked() != StallCause::kNone
                          ? 3
                          : static_cast<int>(family->stall().pressure);
-    if (rank <= most_rank) return;
+    if (rank <= most_rank) continue;
     most = family;
     most_rank = rank;
-  });
+  }
   return most != nullptr ? most : families_.live().front();
 }
 

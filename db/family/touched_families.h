@@ -6,8 +6,10 @@
 // queue or holds the DB mutex during each call.
 
 #include <cstddef>
+#include <vector>
 
 #include "db/family/family_set.h"
+#include "db/options/db_mutex.h"
 #include "db/write/write_batch_internal.h"
 #include "db/write/write_queue.h"
 
@@ -41,11 +43,13 @@ class TouchedFamilies {
       visit(families_.live().front());
     }
   }
+  // Returns them all.
+  std::vector<ColumnFamily*> All() const;
   // For the leader. Returns whether a pause is due for one of the families.
   bool PaceIsDue() const;
   // Returns the family whose state holds the write up most. A dropped family
   // holds up none: no flush or compaction of it would end the wait.
-  ColumnFamily* MostPressedLocked() const;
+  ColumnFamily* MostPressedLocked() const VARVE_REQUIRES(kDbMutex);
 
  private:
   const FamilySet& families_;

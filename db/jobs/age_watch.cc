@@ -20,8 +20,8 @@ void AgeWatch::StartLocked() {
 }
 
 // The analysis cannot tell that the mutex is the DB's.
-void AgeWatch::Run() VARVE_NO_THREAD_SAFETY_ANALYSIS {
-  mutex_->Lock();
+void AgeWatch::Run() {
+  mutex()->Lock();
   uint64_t least_us = 0;
   while (AwaitDueLocked(least_us)) {
     owner_.act();
@@ -30,11 +30,10 @@ void AgeWatch::Run() VARVE_NO_THREAD_SAFETY_ANALYSIS {
   }
   is_running_ = false;
   scheduler_->SignalLocked();
-  mutex_->Unlock();
+  mutex()->Unlock();
 }
 
-bool AgeWatch::AwaitDueLocked(uint64_t least_us)
-    VARVE_NO_THREAD_SAFETY_ANALYSIS {
+bool AgeWatch::AwaitDueLocked(uint64_t least_us) {
   const Stopwatch waiting(env_);
   for (;;) {
     const uint64_t age_s = owner_.shortest_age_s();
@@ -50,7 +49,7 @@ bool AgeWatch::AwaitDueLocked(uint64_t least_us)
       const uint64_t most_s = std::min(age_s, due_s - now_s);
       wait_us = most_s < step_us_ / kSecondUs ? most_s * kSecondUs : step_us_;
     }
-    changed_.WaitFor(mutex_, wait_us);
+    changed_.WaitFor(mutex(), wait_us);
   }
 }
 

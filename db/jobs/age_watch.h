@@ -14,6 +14,7 @@
 #include <utility>
 
 #include "db/jobs/background_scheduler.h"
+#include "db/options/db_mutex.h"
 #include "util/base/mutex.h"
 #include "util/threads/fork_watch.h"
 #include "util/threads/thread_pool.h"
@@ -50,9 +51,9 @@ class AgeWatch final : private ForkWatch {
   // Starts the thread if it is wanted. If it runs, lets it see that its owner's
   // answers have changed. If no thread can be created, tables that are due wait
   // for the next job.
-  void StartLocked();
+  void StartLocked() VARVE_REQUIRES(kDbMutex);
   // Call it after the scheduler was stopped.
-  void SignalLocked() { changed_.SignalAll(); }
+  void SignalLocked() VARVE_REQUIRES(kDbMutex) { changed_.SignalAll(); }
   // Returns true until the thread is not wanted any more or the scheduler
   // stops. The scheduler signals its end.
   bool is_running() const { return is_running_; }
@@ -60,17 +61,18 @@ class AgeWatch final : private ForkWatch {
   // is not held.
   void EndThread() { pool_.EndThreads(); }
   // After fork() the thread exists in the parent process only.
-  void ForgetLocked() { is_running_ = false; }
+  void ForgetLocked() VARVE_REQUIRES(kDbMutex) { is_running_ = false; }
 
  private:
+  Mutex* mutex() const VARVE_RETURN_CAPABILITY(kDbMutex) { return mutex_; }
   void InForkedChild() override;
   void Run();
   // Returns true when a table is due, and false if the thread is to end. May
   // release the mutex and reacquire it.
-  bool AwaitDueLocked(uint64_t least_us);
+  bool AwaitDueLocked(uint64_t least_us) VARVE_REQUIRES(kDbMutex);
 
   Env* const env_;
-  Mutex* const mutex_;
+  Mutex* const mutex_;  // The DB's.
   BackgroundScheduler* const scheduler_;
   const uint64_t step_us_;
   const Owner owner_;

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 
+#include "db/family/common_errors.h"
+#include "db/jobs/db_core.h"
 #include "env/stopwatch.h"
 
 namespace varve {
@@ -19,30 +21,34 @@ void AutoResume::StartLocked() {
   is_running_ = pool_.Schedule([this] { Run(); }).ok();
 }
 
-// The analysis cannot tell that the mutex is the DB's, here and below.
-void AutoResume::Run() VARVE_NO_THREAD_SAFETY_ANALYSIS {
-  mutex_->Lock();
+void AutoResume::Run() {
+  core_.mutex()->Lock();
   for (uint64_t wait_us = kMinWaitUs; AwaitLocked(wait_us);
        wait_us = std::min(2 * wait_us, kMaxWaitUs)) {
-    mutex_->Unlock();
-    attempt_();
-    mutex_->Lock();
+    core_.mutex()->Unlock();
+    core_.calls.resume();
+    core_.mutex()->Lock();
   }
   is_running_ = false;
-  scheduler_->SignalLocked();
-  mutex_->Unlock();
+  core_.scheduler.SignalLocked();
+  core_.mutex()->Unlock();
+}
+
+bool AutoResume::IsNeededLocked() const {
+  return IsTransientError(core_.control.error()) ||
+         !core_.picker.GateIsOpenLocked();
 }
 
 bool AutoResume::AwaitLocked(uint64_t wait_us) {
-  obsolete_->ForgetRemovedLocked();
-  const Stopwatch waiting(env_);
+  core_.obsolete.ForgetRemovedLocked();
+  const Stopwatch waiting(core_.env);
   for (;;) {
-    if (scheduler_->is_stopping() || !is_needed_()) return false;
+    if (core_.scheduler.is_stopping() || !IsNeededLocked()) return false;
     // Does not run at once, since a failed attempt may have left the files.
-    if (obsolete_->has_removed()) wait_us = kMinWaitUs;
+    if (core_.obsolete.has_removed()) wait_us = kMinWaitUs;
     const uint64_t waited_us = waiting.ElapsedMicros();
     if (waited_us >= wait_us) return true;
-    scheduler_->WaitForLocked(wait_us - waited_us);
+    core_.scheduler.WaitForLocked(wait_us - waited_us);
   }
 }
 

@@ -7,36 +7,24 @@
 // try sooner. Thread-safety: guarded by the DB mutex.
 
 #include <cstdint>
-#include <functional>
-#include <utility>
 
-#include "db/jobs/background_scheduler.h"
-#include "db/jobs/obsolete_files.h"
-#include "util/base/mutex.h"
+#include "db/options/db_mutex.h"
 #include "util/threads/thread_pool.h"
-#include "varve/env.h"
 
 namespace varve {
 
+struct DbCore;
+
 class AutoResume {
  public:
-  // `mutex` is the DB's. `is_needed` is called with it held, `attempt` without.
-  // All must outlive this object.
-  AutoResume(Env* env, Mutex* mutex, BackgroundScheduler* scheduler,
-             ObsoleteFiles* obsolete, std::function<bool()> is_needed,
-             std::function<void()> attempt)
-      : env_(env),
-        mutex_(mutex),
-        scheduler_(scheduler),
-        obsolete_(obsolete),
-        is_needed_(std::move(is_needed)),
-        attempt_(std::move(attempt)) {}
+  // `core` must outlive this object.
+  explicit AutoResume(DbCore& core) : core_(core) {}
   AutoResume(const AutoResume&) = delete;
   AutoResume& operator=(const AutoResume&) = delete;
 
   // Starts the thread if it does not run. If no thread can be created, the user
   // has to call DB::Resume.
-  void StartLocked();
+  void StartLocked() VARVE_REQUIRES(kDbMutex);
   // Returns true until the database is closed or needs no resume. The scheduler
   // signals the end of the thread.
   bool is_running() const { return is_running_; }
@@ -48,14 +36,12 @@ class AutoResume {
   void Run();
   // Waits for the next attempt, at most `wait_us`. Returns false if none is
   // needed. May release the mutex and reacquire it.
-  bool AwaitLocked(uint64_t wait_us);
+  bool AwaitLocked(uint64_t wait_us) VARVE_REQUIRES(kDbMutex);
 
-  Env* const env_;
-  Mutex* const mutex_;
-  BackgroundScheduler* const scheduler_;
-  ObsoleteFiles* const obsolete_;
-  const std::function<bool()> is_needed_;
-  const std::function<void()> attempt_;
+  // Returns whether an error ended writes or compactions that may be over.
+  bool IsNeededLocked() const VARVE_REQUIRES(kDbMutex);
+
+  DbCore& core_;
   bool is_running_ = false;
   // A pool of its own. The thread waits most of the time, and would block a
   // thread of the Env.

@@ -12,7 +12,7 @@ Status BackgroundScheduler::ScheduleLocked(JobKind kind,
     {
       MutexLock flag_lock(&flag->mutex);
       if (flag->closed) return;  // There may be no database any more.
-      MutexLock lock(mutex_);
+      MutexLock lock(mutex());
       --CountsOf(kind).queued;
       ++CountsOf(kind).running;
     }
@@ -34,12 +34,12 @@ void BackgroundScheduler::FinishLocked(JobKind kind) {
 }
 
 // The analysis cannot tell that mutex_ is the DB's, here and below.
-void BackgroundScheduler::DropQueuedLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
-  mutex_->Unlock();
+void BackgroundScheduler::DropQueuedLocked() {
+  mutex()->Unlock();
   shutdown_flag_->mutex.Lock();
   shutdown_flag_->closed = true;
   shutdown_flag_->mutex.Unlock();
-  mutex_->Lock();
+  mutex()->Lock();
   for (Counts& counts : counts_) counts.queued = 0;
   SignalLocked();
 }
@@ -57,13 +57,10 @@ bool BackgroundScheduler::AnyRunsLocked() const {
   return false;
 }
 
-void BackgroundScheduler::WaitLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
-  changed_.Wait(mutex_);
-}
+void BackgroundScheduler::WaitLocked() { changed_.Wait(mutex()); }
 
-bool BackgroundScheduler::WaitForLocked(uint64_t duration_us)
-    VARVE_NO_THREAD_SAFETY_ANALYSIS {
-  return changed_.WaitFor(mutex_, duration_us);
+bool BackgroundScheduler::WaitForLocked(uint64_t duration_us) {
+  return changed_.WaitFor(mutex(), duration_us);
 }
 
 void BackgroundScheduler::InForkedChild() {

@@ -21,6 +21,7 @@
 #include <functional>
 #include <memory>
 
+#include "db/options/db_mutex.h"
 #include "util/base/mutex.h"
 #include "util/threads/fork_watch.h"
 #include "varve/env.h"
@@ -45,36 +46,38 @@ class BackgroundScheduler final : private ForkWatch {
   // FinishLocked. Returns an error if no thread can be created.
   // `urgent`: whether something waits for a compaction.
   Status ScheduleLocked(JobKind kind, std::function<void()> job,
-                        bool urgent = false);
+                        bool urgent = false) VARVE_REQUIRES(kDbMutex);
   // Records that a job of the kind has ended.
-  void FinishLocked(JobKind kind);
+  void FinishLocked(JobKind kind) VARVE_REQUIRES(kDbMutex);
   // Drops the queued jobs. May release the mutex and reacquire it.
-  void DropQueuedLocked();
+  void DropQueuedLocked() VARVE_REQUIRES(kDbMutex);
 
   // Return the number of jobs, of a kind or of all kinds.
-  int QueuedLocked(JobKind kind) const { return CountsOf(kind).queued; }
-  int JobsLocked(JobKind kind) const {
+  int QueuedLocked(JobKind kind) const VARVE_REQUIRES(kDbMutex) {
+    return CountsOf(kind).queued;
+  }
+  int JobsLocked(JobKind kind) const VARVE_REQUIRES(kDbMutex) {
     return CountsOf(kind).queued + CountsOf(kind).running;
   }
-  int JobsLocked() const;
-  bool AnyRunsLocked() const;
+  int JobsLocked() const VARVE_REQUIRES(kDbMutex);
+  bool AnyRunsLocked() const VARVE_REQUIRES(kDbMutex);
 
   // Waits until a job ends or SignalLocked is called. May release the mutex and
   // reacquire it.
-  void WaitLocked();
+  void WaitLocked() VARVE_REQUIRES(kDbMutex);
   // Waits at most about `duration_us`. Returns false after that time.
-  bool WaitForLocked(uint64_t duration_us);
-  void SignalLocked() { changed_.SignalAll(); }
+  bool WaitForLocked(uint64_t duration_us) VARVE_REQUIRES(kDbMutex);
+  void SignalLocked() VARVE_REQUIRES(kDbMutex) { changed_.SignalAll(); }
 
   // Prevents further jobs from beginning and asks running jobs to end soon.
   // Jobs check the flag periodically. relaxed everywhere: stored under the
   // mutex; a job that sees it late does a little more work in vain.
-  void StopLocked() {
+  void StopLocked() VARVE_REQUIRES(kDbMutex) {
     stopping_.store(true, std::memory_order_relaxed);  // relaxed: as above.
     SignalLocked();
   }
   // Reverts StopLocked.
-  void GoOnLocked() {
+  void GoOnLocked() VARVE_REQUIRES(kDbMutex) {
     stopping_.store(false, std::memory_order_relaxed);  // relaxed: as above.
   }
   bool is_stopping() const {
@@ -85,9 +88,10 @@ class BackgroundScheduler final : private ForkWatch {
 
   // Forgets all jobs. After fork() their threads exist in the parent process
   // only.
-  void ForgetJobsLocked() { counts_ = {}; }
+  void ForgetJobsLocked() VARVE_REQUIRES(kDbMutex) { counts_ = {}; }
 
  private:
+  Mutex* mutex() const VARVE_RETURN_CAPABILITY(kDbMutex) { return mutex_; }
   void InForkedChild() override;
 
   struct Counts {
@@ -105,7 +109,7 @@ class BackgroundScheduler final : private ForkWatch {
   }
 
   Env* const env_;
-  Mutex* const mutex_;
+  Mutex* const mutex_;  // The DB's.
   const std::shared_ptr<ShutdownFlag> shutdown_flag_ =
       std::make_shared<ShutdownFlag>();
   std::array<Counts, 5> counts_;

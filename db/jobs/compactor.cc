@@ -6,7 +6,9 @@
 
 #include "db/compaction/kept_tables.h"
 #include "db/family/common_errors.h"
+#include "db/jobs/db_core.h"
 #include "db/jobs/job_events.h"
+#include "db/jobs/table_jobs.h"
 #include "env/stopwatch.h"
 #include "monitoring/measured_operation.h"
 #include "monitoring/span.h"
@@ -42,25 +44,25 @@ Status FindOutputLevel(const Options& options, const Version& version,
 }  // namespace
 
 void Compactor::RunJob() {
-  const TimedMutexLock lock(parts_.mutex, parts_.stats, parts_.place->env());
+  const TimedMutexLock lock(core_.mutex(), core_.stats, core_.env);
   std::unique_ptr<Compaction> compaction;
   ColumnFamily* family = nullptr;
-  if (!parts_.scheduler->is_stopping() && parts_.control->error().ok() &&
-      parts_.picker->GateIsOpenLocked()) {
-    compaction = parts_.picker->PickCompactionLocked(&family);
+  if (!core_.scheduler.is_stopping() && core_.control.error().ok() &&
+      core_.picker.GateIsOpenLocked()) {
+    compaction = core_.picker.PickCompactionLocked(&family);
   }
   if (compaction == nullptr) {
-    parts_.scheduler->FinishLocked(JobKind::kCompaction);
+    core_.scheduler.FinishLocked(JobKind::kCompaction);
     return;
   }
   family->Ref();
   // An error is in control by now.
   RunLocked(family, compaction.get()).IgnoreError();
-  parts_.families->UnrefLocked(family);
-  parts_.jobs->PurgeLocked();
-  parts_.events->DeliverLocked();
-  parts_.scheduler->FinishLocked(JobKind::kCompaction);
-  parts_.jobs->StartDueLocked();
+  core_.families.UnrefLocked(family);
+  core_.jobs.PurgeLocked();
+  core_.events.DeliverLocked();
+  core_.scheduler.FinishLocked(JobKind::kCompaction);
+  core_.jobs.StartDueLocked();
 }
 
 // An error is also stored in control, or in the gate. REQUIRES: the caller
@@ -70,24 +72,24 @@ Status Compactor::RunLocked(ColumnFamily* family, Compaction* compaction) {
   compaction->version->RefLocked();
   compaction->MarkFilesLocked(true);
   family->BeginCompactionLocked(compaction);
-  parts_.jobs->StartDueLocked();  // Other work can run beside this.
+  core_.jobs.StartDueLocked();  // Other work can run beside this.
 
   CompactionJobInfo info;
-  if (parts_.events->HasListeners())
-    info = DescribeCompaction(*compaction, parts_.place->path());
+  if (core_.events.HasListeners())
+    info = DescribeCompaction(*compaction, core_.directory.path());
   info.cf_id = family->id();
   info.cf_name = family->name();
-  parts_.events->Add(
+  core_.events.Add(
       [info](EventListener* listener) { listener->OnCompactionBegin(info); });
-  parts_.events->DeliverLocked();
+  core_.events.DeliverLocked();
   VARVE_PROBE(compaction_begin, compaction->level, compaction->output_level,
               compaction->InputBytes(), compaction->reason);
-  const Stopwatch compacting(parts_.place->env());
+  const Stopwatch compacting(core_.env);
   Status status;
   {
-    const HistogramTimer timer(parts_.stats, HistogramType::kCompactionTime,
-                               parts_.place->env());
-    status = parts_.table_jobs->CompactLocked(family, *compaction, &info);
+    const HistogramTimer timer(core_.stats, HistogramType::kCompactionTime,
+                               core_.env);
+    status = TableJobs(core_).CompactLocked(family, *compaction, &info);
   }
   CompactionStats& stats =
       family->compactions().stats[compaction->output_level];
@@ -96,7 +98,7 @@ Status Compactor::RunLocked(ColumnFamily* family, Compaction* compaction) {
               info.micros, status.ok());
   stats.micros += info.micros;
   ++stats.count;
-  Log(LogLevel::kInfo, parts_.log,
+  Log(LogLevel::kInfo, &core_.log,
       "[%s] %s %zu+%zu tables, level %d to %d (%s), %llu bytes: %s",
       family->name().c_str(), compaction->trivial_move ? "moved" : "compacted",
       compaction->inputs[0].size(), compaction->inputs[1].size(),
@@ -104,27 +106,27 @@ Status Compactor::RunLocked(ColumnFamily* family, Compaction* compaction) {
       static_cast<unsigned long long>(compaction->InputBytes()),
       status.ToString().c_str());
   if (status.IsShutdownInProgress()) {
-    RecordTick(parts_.stats, Ticker::kCompactionCancelled);
+    RecordTick(core_.stats, Ticker::kCompactionCancelled);
   }
 
   compaction->MarkFilesLocked(false);
   family->EndCompactionLocked(compaction, status.ok());
   if (status.ok()) {
-    parts_.control->InstallSuperVersionLocked(family);
+    core_.control.InstallSuperVersionLocked(family);
     if (compaction->for_readers) {
       family->cleaner()->CountCompactionLocked(*compaction, info.output_bytes);
     }
   }
   family->cleaner()->WakeLocked();
-  parts_.versions->UnrefVersionLocked(compaction->version);
+  core_.versions->UnrefVersionLocked(compaction->version);
   info.status = status;
-  parts_.events->Add([info](EventListener* listener) {
+  core_.events.Add([info](EventListener* listener) {
     listener->OnCompactionCompleted(info);
   });
   if (status.IsNoSpace()) {
     PauseLocked(status);
   } else if (!status.ok() && !status.IsShutdownInProgress()) {
-    parts_.control->SetErrorLocked(status, "a compaction");
+    core_.control.SetErrorLocked(status, "a compaction");
   }
   return status;
 }
@@ -132,26 +134,26 @@ Status Compactor::RunLocked(ColumnFamily* family, Compaction* compaction) {
 Status Compactor::RunManualLocked(ColumnFamily* family,
                                   const CompactRangeOptions& options,
                                   const UserKeyRange& range) {
-  CompactionGate& gate = parts_.picker->gate();
+  CompactionGate& gate = core_.picker.gate();
   CompactionState& state = family->compactions();
-  while (state.is_exclusive) parts_.scheduler->WaitLocked();
+  while (state.is_exclusive) core_.scheduler.WaitLocked();
   if (family->is_dropped()) {
     return FamilyDroppedError(family->name());
   }
   ++gate.manual_count;
   if (options.exclusive_manual_compaction) {
     state.is_exclusive = true;
-    while (!state.running.empty()) parts_.scheduler->WaitLocked();
+    while (!state.running.empty()) core_.scheduler.WaitLocked();
   }
   Status status = CompactRangeLocked(family, options, range);
-  parts_.jobs->PurgeLocked();
-  parts_.events->DeliverLocked();
-  parts_.obsolete->AwaitLocked();
+  core_.jobs.PurgeLocked();
+  core_.events.DeliverLocked();
+  core_.obsolete.AwaitLocked();
   --gate.manual_count;
   if (options.exclusive_manual_compaction) state.is_exclusive = false;
   if (status.ok()) gate.error = Status::OK();
-  parts_.jobs->StartDueLocked();
-  parts_.scheduler->SignalLocked();
+  core_.jobs.StartDueLocked();
+  core_.scheduler.SignalLocked();
   return status;
 }
 
@@ -163,7 +165,7 @@ Status Compactor::CompactRangeLocked(ColumnFamily* family,
                                   options.target_level, &last);
   if (!status.ok()) return status;
   // Tables moved into the last level need no second rewrite.
-  const uint64_t first_new_file = parts_.versions->NewFileNumber();
+  const uint64_t first_new_file = core_.versions->NewFileNumber();
   ManualRequest request;
   request.range = range;
   const bool exclusive = options.exclusive_manual_compaction;
@@ -184,16 +186,15 @@ Status Compactor::CompactRangeLocked(ColumnFamily* family,
 }
 
 std::set<uint64_t> Compactor::FindKeptLocked(ColumnFamily* family, int level,
-                                             const UserKeyRange& range)
-    VARVE_NO_THREAD_SAFETY_ANALYSIS {
+                                             const UserKeyRange& range) {
   Version* const version = family->version();
   version->RefLocked();
-  parts_.mutex->Unlock();
+  core_.mutex()->Unlock();
   std::set<uint64_t> kept =
-      FindKeptTables(*version, level, range, parts_.table_jobs->ScanSnapshots(),
+      FindKeptTables(*version, level, range, TableJobs(core_).ScanSnapshots(),
                      family->options().merge_operator != nullptr);
-  parts_.mutex->Lock();
-  parts_.versions->UnrefVersionLocked(version);
+  core_.mutex()->Lock();
+  core_.versions->UnrefVersionLocked(version);
   return kept;
 }
 
@@ -206,11 +207,11 @@ Status Compactor::CompactLevelLocked(ColumnFamily* family,
   std::string done;
   Slice after;
   for (;;) {
-    if (parts_.scheduler->is_stopping()) return Status::ShutdownInProgress();
-    if (!parts_.control->error().ok()) return parts_.control->error();
+    if (core_.scheduler.is_stopping()) return Status::ShutdownInProgress();
+    if (!core_.control.error().ok()) return core_.control.error();
     // Another call can set it between two steps of this one.
     if (family->compactions().is_exclusive && !exclusive) {
-      parts_.scheduler->WaitLocked();
+      core_.scheduler.WaitLocked();
       continue;
     }
     // Repeat after each wait. Another compaction may have moved older entries
@@ -222,9 +223,9 @@ Status Compactor::CompactLevelLocked(ColumnFamily* family,
                              : last;
     bool blocked;
     const auto compaction = PickManualCompaction(
-        parts_.picker->ContextLocked(*family), request, &blocked);
+        core_.picker.ContextLocked(*family), request, &blocked);
     if (blocked) {
-      parts_.scheduler->WaitLocked();
+      core_.scheduler.WaitLocked();
       continue;
     }
     if (compaction == nullptr) return Status::OK();
@@ -236,7 +237,7 @@ Status Compactor::CompactLevelLocked(ColumnFamily* family,
       }
     }
     Status status = RunLocked(family, compaction.get());
-    parts_.jobs->PurgeLocked();  // The next step may need the space.
+    core_.jobs.PurgeLocked();  // The next step may need the space.
     // Level 0 is compacted at once: tables flushed during the call are not
     // requested.
     if (!status.ok() || request.level == 0) return status;
@@ -246,29 +247,29 @@ Status Compactor::CompactLevelLocked(ColumnFamily* family,
 }
 
 void Compactor::PauseLocked(const Status& status) {
-  if (parts_.picker->gate().error.ok()) {
-    Log(LogLevel::kWarn, parts_.log, "compactions pause: %s",
+  if (core_.picker.gate().error.ok()) {
+    Log(LogLevel::kWarn, &core_.log, "compactions pause: %s",
         status.ToString().c_str());
-    parts_.picker->gate().error = status.Annotate(
+    core_.picker.gate().error = status.Annotate(
         "writes are stopped: no space for the compactions that they wait for");
   }
-  if (!parts_.control->IsEndingLocked()) parts_.auto_resume->StartLocked();
-  parts_.scheduler->SignalLocked();
+  if (!core_.control.IsEndingLocked()) core_.auto_resume.StartLocked();
+  core_.scheduler.SignalLocked();
 }
 
 void Compactor::ResumeLocked() {
-  if (parts_.picker->gate().error.ok()) return;
-  parts_.picker->gate().error = Status::OK();
-  parts_.jobs->StartDueLocked();
-  parts_.scheduler->SignalLocked();
+  if (core_.picker.gate().error.ok()) return;
+  core_.picker.gate().error = Status::OK();
+  core_.jobs.StartDueLocked();
+  core_.scheduler.SignalLocked();
 }
 
 void Compactor::RetryLocked() {
   ResumeLocked();
-  while (parts_.scheduler->JobsLocked(JobKind::kCompaction) > 0 &&
-         parts_.picker->gate().error.ok() && parts_.control->error().ok() &&
-         !parts_.scheduler->is_stopping()) {
-    parts_.scheduler->WaitLocked();
+  while (core_.scheduler.JobsLocked(JobKind::kCompaction) > 0 &&
+         core_.picker.gate().error.ok() && core_.control.error().ok() &&
+         !core_.scheduler.is_stopping()) {
+    core_.scheduler.WaitLocked();
   }
 }
 

@@ -10,39 +10,18 @@
 
 #include "db/compaction/compaction.h"
 #include "db/compaction/compaction_picker.h"
-#include "db/family/family_set.h"
-#include "db/jobs/auto_resume.h"
-#include "db/jobs/job_picker.h"
-#include "db/jobs/job_starter.h"
-#include "db/jobs/obsolete_files.h"
-#include "db/jobs/table_jobs.h"
-#include "db/jobs/write_control.h"
-#include "util/base/mutex.h"
+#include "db/family/column_family.h"
+#include "db/options/db_mutex.h"
 #include "varve/options.h"
 
 namespace varve {
 
+struct DbCore;
+
 class Compactor {
  public:
-  // Parts of the database. All must outlive this object.
-  struct Parts {
-    const DbDirectory* place;
-    VersionSet* versions;
-    FamilySet* families;
-    WriteControl* control;
-    JobPicker* picker;
-    JobStarter* jobs;
-    TableJobs* table_jobs;
-    ObsoleteFiles* obsolete;
-    AutoResume* auto_resume;
-    EventQueue* events;
-    BackgroundScheduler* scheduler;
-    Logger* log;
-    StatisticsImpl* stats;  // May be null.
-    Mutex* mutex;           // The DB's.
-  };
-
-  explicit Compactor(const Parts& parts) : parts_(parts) {}
+  // `core` must outlive this object.
+  explicit Compactor(DbCore& core) : core_(core) {}
   Compactor(const Compactor&) = delete;
   Compactor& operator=(const Compactor&) = delete;
 
@@ -52,28 +31,30 @@ class Compactor {
   // flushed. REQUIRES: the caller holds a reference to the family, or a handle.
   Status RunManualLocked(ColumnFamily* family,
                          const CompactRangeOptions& options,
-                         const UserKeyRange& range);
+                         const UserKeyRange& range) VARVE_REQUIRES(kDbMutex);
 
   // Lets paused compactions run.
-  void ResumeLocked();
+  void ResumeLocked() VARVE_REQUIRES(kDbMutex);
   // Lets paused compactions run, and waits until it is known whether there is
   // space for them.
-  void RetryLocked();
+  void RetryLocked() VARVE_REQUIRES(kDbMutex);
 
  private:
-  Status RunLocked(ColumnFamily* family, Compaction* compaction);
+  Status RunLocked(ColumnFamily* family, Compaction* compaction)
+      VARVE_REQUIRES(kDbMutex);
   Status CompactRangeLocked(ColumnFamily* family,
                             const CompactRangeOptions& options,
-                            const UserKeyRange& range);
+                            const UserKeyRange& range) VARVE_REQUIRES(kDbMutex);
   // Returns FindKeptTables of the family's current version.
   std::set<uint64_t> FindKeptLocked(ColumnFamily* family, int level,
-                                    const UserKeyRange& range);
+                                    const UserKeyRange& range)
+      VARVE_REQUIRES(kDbMutex);
   Status CompactLevelLocked(ColumnFamily* family, ManualRequest request,
-                            int last, bool exclusive);
+                            int last, bool exclusive) VARVE_REQUIRES(kDbMutex);
   // Called after a compaction that found no space.
-  void PauseLocked(const Status& status);
+  void PauseLocked(const Status& status) VARVE_REQUIRES(kDbMutex);
 
-  const Parts parts_;
+  DbCore& core_;
 };
 
 }  // namespace varve

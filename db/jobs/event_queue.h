@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "db/options/db_mutex.h"
 #include "util/base/mutex.h"
 #include "util/base/thread_annotations.h"
 #include "varve/listener.h"
@@ -32,20 +33,21 @@ class EventQueue {
     if (HasListeners()) events_.push_back(std::move(event));
   }
 
-  bool IsDeliveringLocked() const { return delivering_; }
+  bool IsDeliveringLocked() const VARVE_REQUIRES(kDbMutex) {
+    return delivering_;
+  }
 
   // Delivers all events, unless another thread is delivering. Releases the
-  // mutex and reacquires it. (The analysis cannot tell that mutex_ is the
-  // DB's.)
-  void DeliverLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
+  // mutex and reacquires it.
+  void DeliverLocked() VARVE_REQUIRES(kDbMutex) {
     if (events_.empty() || delivering_) return;
     delivering_ = true;
     while (!events_.empty()) {
       const Event event = std::move(events_.front());
       events_.pop_front();
-      mutex_->Unlock();
+      mutex()->Unlock();
       for (const auto& listener : listeners_) event(listener.get());
-      mutex_->Lock();
+      mutex()->Lock();
     }
     delivering_ = false;
     delivered_.SignalAll();
@@ -53,14 +55,15 @@ class EventQueue {
 
   // Delivers all events, and waits for another thread that is delivering them.
   // May release the mutex and reacquire it.
-  void FinishLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
+  void FinishLocked() VARVE_REQUIRES(kDbMutex) {
     DeliverLocked();
-    while (delivering_) delivered_.Wait(mutex_);
+    while (delivering_) delivered_.Wait(mutex());
   }
 
  private:
+  Mutex* mutex() const VARVE_RETURN_CAPABILITY(kDbMutex) { return mutex_; }
   const std::vector<std::shared_ptr<EventListener>> listeners_;
-  Mutex* const mutex_;
+  Mutex* const mutex_;  // The DB's.
   std::deque<Event> events_;
   bool delivering_ = false;
   CondVar delivered_;

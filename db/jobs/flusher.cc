@@ -4,22 +4,22 @@
 #include <algorithm>
 
 #include "db/family/common_errors.h"
+#include "db/jobs/db_core.h"
+#include "db/jobs/table_jobs.h"
 #include "env/stopwatch.h"
 #include "monitoring/measured_operation.h"
 #include "util/base/probe.h"
 
 namespace varve {
 
-// The analysis cannot tell that the mutex is the DB's, here and below.
-Status Flusher::SwitchLocked(std::vector<ColumnFamily*> families)
-    VARVE_NO_THREAD_SAFETY_ANALYSIS {
+Status Flusher::SwitchLocked(std::vector<ColumnFamily*> families) {
   // Before the next step, because with atomic_flush a family that is switched
   // for the logs takes the others with it.
-  parts_.control->log_bound().AddHoldersLocked(&families);
-  if (parts_.options->atomic_flush && !families.empty()) {
+  core_.log_bound.AddHoldersLocked(&families);
+  if (core_.options.atomic_flush && !families.empty()) {
     // An empty memtable that was requested is switched too: its flush frees
     // the log.
-    for (ColumnFamily* const family : parts_.families->live()) {
+    for (ColumnFamily* const family : core_.families.live()) {
       if (!family->memtable()->empty() &&
           std::find(families.begin(), families.end(), family) ==
               families.end()) {
@@ -27,80 +27,80 @@ Status Flusher::SwitchLocked(std::vector<ColumnFamily*> families)
       }
     }
   }
-  const size_t family_count = parts_.families->live().size();
-  parts_.mutex->Unlock();
-  WalSet::Next next = parts_.wals->CreateNext(
-      parts_.versions->NewFileNumber(), parts_.versions->LastSequence() + 1,
-      parts_.control->gate().HasError());
+  const size_t family_count = core_.families.live().size();
+  core_.mutex()->Unlock();
+  WalSet::Next next = core_.wals.CreateNext(core_.versions->NewFileNumber(),
+                                            core_.versions->LastSequence() + 1,
+                                            core_.control.gate().HasError());
   std::vector<MemTable*> memtables;
   for (const ColumnFamily* family : families) {
     if (!next.status.ok()) break;
     memtables.push_back(family->NewMemTable(next.wal.number, family_count));
   }
-  parts_.mutex->Lock();
+  core_.mutex()->Lock();
   if (!next.status.ok()) {
     // Making a file may be tried again.
-    if (!next.newest_is_whole) parts_.wals->FailLocked();
+    if (!next.newest_is_whole) core_.wals.FailLocked();
     if (!next.newest_is_whole || next.was_created) {
-      parts_.control->SetErrorLocked(next.status, "writing the log");
-      parts_.events->DeliverLocked();
+      core_.control.SetErrorLocked(next.status, "writing the log");
+      core_.events.DeliverLocked();
     }
     return next.status;
   }
   // Of the log that is complete now. A new one has no path yet.
-  if (parts_.wals->WritePathChangedLocked()) {
-    Log(LogLevel::kInfo, parts_.log, "the log is written by: %s",
-        parts_.wals->WritePathLocked().c_str());
+  if (core_.wals.WritePathChangedLocked()) {
+    Log(LogLevel::kInfo, &core_.log, "the log is written by: %s",
+        core_.wals.WritePathLocked().c_str());
   }
   VARVE_PROBE(memtable_switch, next.wal.number);
   const uint64_t wal_number = next.wal.number;
-  parts_.wals->AddLocked(std::move(next.wal));
+  core_.wals.AddLocked(std::move(next.wal));
   for (size_t i = 0; i < families.size(); ++i) {
     families[i]->dead_walks()->leader_ranges()->DropUnused();
     families[i]->dead_walks()->BeginMemTable();
     families[i]->SwitchLocked(memtables[i]);
-    if (parts_.scheduler->is_stopping()) {
+    if (core_.scheduler.is_stopping()) {
       families[i]->MarkFlushExpectedLocked(false);
     }
-    parts_.control->InstallSuperVersionLocked(families[i]);
+    core_.control.InstallSuperVersionLocked(families[i]);
   }
-  for (ColumnFamily* const family : parts_.families->live()) {
+  for (ColumnFamily* const family : core_.families.live()) {
     if (!family->memtable()->empty()) continue;
     family->memtable()->SetWalNumber(wal_number);
     if (family->immutable().empty()) {
       family->versions()->SkipLogsLocked(wal_number);
     }
   }
-  parts_.jobs->StartDueLocked();
-  parts_.events->DeliverLocked();
+  core_.jobs.StartDueLocked();
+  core_.events.DeliverLocked();
   return Status::OK();
 }
 
 Status Flusher::ReplaceLogLocked(std::vector<ColumnFamily*> families,
                                  bool* wait) {
-  if (parts_.families->HasOthers()) {
-    *wait = parts_.control->LogsBeginToHoldUpLocked();
+  if (core_.families.HasOthers()) {
+    *wait = core_.control.LogsBeginToHoldUpLocked();
     if (*wait) return Status::OK();
   }
   return SwitchLocked(std::move(families));
 }
 
-Status Flusher::FlushLogLocked(bool sync) VARVE_NO_THREAD_SAFETY_ANALYSIS {
-  parts_.mutex->Unlock();
-  Status status = parts_.wals->Flush();
-  parts_.mutex->Lock();
-  if (status.ok() && sync) status = parts_.wals->SyncLocked();
+Status Flusher::FlushLogLocked(bool sync) {
+  core_.mutex()->Unlock();
+  Status status = core_.wals.Flush();
+  core_.mutex()->Lock();
+  if (status.ok() && sync) status = core_.wals.SyncLocked();
   if (!status.ok()) {
-    parts_.wals->FailLocked();
-    parts_.control->SetErrorLocked(status, "writing the log");
-    parts_.events->DeliverLocked();
+    core_.wals.FailLocked();
+    core_.control.SetErrorLocked(status, "writing the log");
+    core_.events.DeliverLocked();
   }
   return status;
 }
 
 Status Flusher::FlushAllLocked() {
   std::vector<ColumnFamily*> filled;
-  for (ColumnFamily* const family : parts_.families->live()) {
+  for (ColumnFamily* const family : core_.families.live()) {
     if (family->memtable()->empty()) continue;
     filled.push_back(family);
     Status status = AwaitLocked(*family, family->switched_count());
@@ -108,7 +108,7 @@ Status Flusher::FlushAllLocked() {
   }
   Status status;
   if (!filled.empty()) status = SwitchLocked(std::move(filled));
-  for (const ColumnFamily* family : parts_.families->live()) {
+  for (const ColumnFamily* family : core_.families.live()) {
     if (status.ok()) {
       status = AwaitLocked(*family, family->switched_count());
     }
@@ -121,34 +121,33 @@ Status Flusher::FlushLocked(const std::vector<ColumnFamily*>& families,
   std::vector<FlushJobInfo> infos(families.size());
   for (size_t i = 0; i < families.size(); ++i) {
     FlushJobInfo& info = infos[i];
-    info.db_path = parts_.place->path();
+    info.db_path = core_.directory.path();
     info.cf_id = families[i]->id();
     info.cf_name = families[i]->name();
     info.memtables = families[i]->immutable().size();
     families[i]->SetFlushRunsLocked(true);
     families[i]->MarkFlushExpectedLocked(true);
-    parts_.events->Add(
+    core_.events.Add(
         [info](EventListener* listener) { listener->OnFlushBegin(info); });
   }
-  parts_.jobs->StartDueLocked();  // Other work can run beside this.
-  parts_.events->DeliverLocked();
-  const Stopwatch flushing(parts_.place->env());
+  core_.jobs.StartDueLocked();  // Other work can run beside this.
+  core_.events.DeliverLocked();
+  const Stopwatch flushing(core_.env);
   Status status;
   {
-    const HistogramTimer timer(parts_.stats, HistogramType::kFlushTime,
-                               parts_.place->env());
-    status = parts_.table_jobs->FlushLocked(
+    const HistogramTimer timer(core_.stats, HistogramType::kFlushTime,
+                               core_.env);
+    status = TableJobs(core_).FlushLocked(
         families, atomic, &infos,
         [this](const std::vector<ColumnFamily*>& flushed, uint64_t first,
-               uint64_t end) {
+               uint64_t end) VARVE_REQUIRES(kDbMutex) {
           // Makes the updates durable that the flush would leave behind in
           // logs, before it makes later ones or other parts of the same
           // batches durable. A flush of all families needs no log, not even a
           // damaged one.
           const bool shared =
-              first < end ||
-              parts_.families->OthersNeedLogsLocked(flushed, end);
-          return shared ? parts_.wals->SyncBeforeLocked(end) : Status::OK();
+              first < end || core_.families.OthersNeedLogsLocked(flushed, end);
+          return shared ? core_.wals.SyncBeforeLocked(end) : Status::OK();
         });
   }
   for (size_t i = 0; i < families.size(); ++i) {
@@ -164,7 +163,7 @@ Status Flusher::FlushLocked(const std::vector<ColumnFamily*>& families,
       if (family->IsAllFlushedLocked()) {
         family->versions()->SkipLogsLocked(family->memtable()->wal_number());
       }
-      parts_.control->InstallSuperVersionLocked(family);
+      core_.control.InstallSuperVersionLocked(family);
       family->RetireLocked(flushed);
     } else {
       family->MarkFlushExpectedLocked(false);
@@ -172,70 +171,70 @@ Status Flusher::FlushLocked(const std::vector<ColumnFamily*>& families,
     family->cleaner()->CountFlushedLocked(info.file_bytes);
     info.micros = flushing.ElapsedMicros();
     counts->push_back(info.status.ok() ? info.memtables : 0);
-    parts_.events->Add(
+    core_.events.Add(
         [info](EventListener* listener) { listener->OnFlushCompleted(info); });
   }
-  parts_.wals->ReleaseLocked(parts_.versions->FirstLogNumberLocked());
-  parts_.events->DeliverLocked();
+  core_.wals.ReleaseLocked(core_.versions->FirstLogNumberLocked());
+  core_.events.DeliverLocked();
   return status;
 }
 
 Status Flusher::AwaitLocked(const ColumnFamily& family, uint64_t target) {
-  while (family.flushed_count() < target && parts_.control->error().ok() &&
+  while (family.flushed_count() < target && core_.control.error().ok() &&
          !family.is_dropped()) {
     // No job is started any more that would end the wait.
-    if (parts_.scheduler->JobsLocked(JobKind::kFlush) == 0 &&
-        parts_.scheduler->is_stopping()) {
+    if (core_.scheduler.JobsLocked(JobKind::kFlush) == 0 &&
+        core_.scheduler.is_stopping()) {
       return Status::ShutdownInProgress();
     }
-    parts_.scheduler->WaitLocked();
+    core_.scheduler.WaitLocked();
   }
   if (family.flushed_count() >= target) return Status::OK();
   return family.is_dropped() ? FamilyDroppedError(family.name())
-                             : parts_.control->error();
+                             : core_.control.error();
 }
 
 void Flusher::RunJob() {
-  const TimedMutexLock lock(parts_.mutex, parts_.stats, parts_.place->env());
+  const TimedMutexLock lock(core_.mutex(), core_.stats, core_.env);
   std::vector<ColumnFamily*> families;
-  if (!parts_.scheduler->is_stopping() && parts_.control->error().ok()) {
-    families = parts_.picker->PickFlushLocked();
+  if (!core_.scheduler.is_stopping() && core_.control.error().ok()) {
+    families = core_.picker.PickFlushLocked();
   }
   if (!families.empty()) {
     for (ColumnFamily* const family : families) family->Ref();
     std::vector<size_t> counts;
     const Status status =
-        FlushLocked(families, parts_.options->atomic_flush, &counts);
+        FlushLocked(families, core_.options.atomic_flush, &counts);
     if (!status.ok() && !status.IsShutdownInProgress()) {
-      parts_.control->SetErrorLocked(status, "a flush");
+      core_.control.SetErrorLocked(status, "a flush");
     }
-    parts_.jobs->PurgeLocked();
+    core_.jobs.PurgeLocked();
     for (size_t i = 0; i < families.size(); ++i) {
       families[i]->CountFlushedLocked(counts[i]);
       families[i]->cleaner()->WakeLocked();
-      parts_.families->UnrefLocked(families[i]);
+      core_.families.UnrefLocked(families[i]);
     }
-    parts_.events->DeliverLocked();
+    core_.events.DeliverLocked();
   }
-  parts_.scheduler->FinishLocked(JobKind::kFlush);
-  parts_.jobs->StartDueLocked();
-  parts_.jobs->PurgeLaterLocked();
+  core_.scheduler.FinishLocked(JobKind::kFlush);
+  core_.jobs.StartDueLocked();
+  core_.jobs.PurgeLaterLocked();
 }
 
 bool Flusher::TryLead(WriteQueue::Writer* leader) {
   constexpr int kTries = 50;
   constexpr int kPauseUs = 100;
-  for (int i = 0; i < kTries && !parts_.scheduler->is_stopping(); ++i) {
-    if (parts_.write_queue->TryLead(leader)) return true;
-    parts_.place->env()->SleepForMicroseconds(kPauseUs);
+  for (int i = 0; i < kTries && !core_.scheduler.is_stopping(); ++i) {
+    if (core_.write_queue.TryLead(leader)) return true;
+    core_.env->SleepForMicroseconds(kPauseUs);
   }
   return false;
 }
 
 void Flusher::RequestSwitch(ColumnFamily* family) {
-  MutexLock lock(parts_.mutex);
-  if (!MayBeginJobsLocked() || parts_.is_read_only ||
-      parts_.control->inheritance().is_inherited() || family->is_dropped() ||
+  MutexLock lock(core_.mutex());
+  if (!MayBeginJobsLocked() || core_.is_read_only ||
+      core_.control.inheritance().is_inherited() || family->is_dropped() ||
       family->memtable()->empty() || !family->SlotFreeLocked()) {
     family->account()->Decline();
     return;
@@ -245,24 +244,24 @@ void Flusher::RequestSwitch(ColumnFamily* family) {
 
 void Flusher::SwitchSoonLocked(ColumnFamily* family) {
   family->RequestSwitchLocked();
-  parts_.control->gate().RequestLook();
+  core_.control.gate().RequestLook();
   StartSwitchJobLocked();
 }
 
 bool Flusher::MayBeginJobsLocked() const {
-  return !parts_.control->IsEndingLocked() && parts_.control->error().ok();
+  return !core_.control.IsEndingLocked() && core_.control.error().ok();
 }
 
 void Flusher::StartSwitchJobLocked() {
-  if (parts_.scheduler->JobsLocked(JobKind::kSwitch) > 0) return;
+  if (core_.scheduler.JobsLocked(JobKind::kSwitch) > 0) return;
   // Without a thread, a leader does it.
-  parts_.scheduler->ScheduleLocked(JobKind::kSwitch, [this] { RunSwitchJob(); })
+  core_.scheduler.ScheduleLocked(JobKind::kSwitch, [this] { RunSwitchJob(); })
       .IgnoreError();
 }
 
 std::vector<ColumnFamily*> Flusher::ToSwitchLocked() const {
-  std::vector<ColumnFamily*> due = parts_.families->live();
-  std::erase_if(due, [](const ColumnFamily* family) {
+  std::vector<ColumnFamily*> due = core_.families.live();
+  std::erase_if(due, [](const ColumnFamily* family) VARVE_REQUIRES(kDbMutex) {
     return !family->MustSwitchLocked() || !family->SlotFreeLocked();
   });
   return due;
@@ -277,16 +276,16 @@ void Flusher::RunSwitchJob() {
   Status status;
   if (TryLead(&leader)) {
     {
-      MutexLock lock(parts_.mutex);
+      MutexLock lock(core_.mutex());
       if (MayBeginJobsLocked()) {
         std::vector<ColumnFamily*> full = ToSwitchLocked();
         if (!full.empty()) status = SwitchLocked(std::move(full));
       }
     }
-    parts_.write_queue->Leave(WriteQueue::Group(&leader), Status::OK());
+    core_.write_queue.Leave(WriteQueue::Group(&leader), Status::OK());
   }
-  MutexLock lock(parts_.mutex);
-  parts_.scheduler->FinishLocked(JobKind::kSwitch);
+  MutexLock lock(core_.mutex());
+  core_.scheduler.FinishLocked(JobKind::kSwitch);
   // After an error the memtables stay. It is in control by now, or the next
   // leader meets it too.
   if (status.ok() && MayBeginJobsLocked() && !ToSwitchLocked().empty()) {

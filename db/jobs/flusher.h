@@ -10,40 +10,18 @@
 #include <cstdint>
 #include <vector>
 
-#include "db/family/family_set.h"
-#include "db/jobs/job_picker.h"
-#include "db/jobs/job_starter.h"
-#include "db/jobs/table_jobs.h"
-#include "db/jobs/write_control.h"
-#include "db/wal/wal_set.h"
+#include "db/family/column_family.h"
+#include "db/options/db_mutex.h"
 #include "db/write/write_queue.h"
-#include "util/base/mutex.h"
 
 namespace varve {
 
+struct DbCore;
+
 class Flusher {
  public:
-  // Parts of the database. All must outlive this object.
-  struct Parts {
-    const Options* options;
-    const DbDirectory* place;
-    VersionSet* versions;
-    FamilySet* families;
-    WalSet* wals;
-    WriteQueue* write_queue;
-    WriteControl* control;
-    JobPicker* picker;
-    JobStarter* jobs;
-    TableJobs* table_jobs;
-    EventQueue* events;
-    BackgroundScheduler* scheduler;
-    Logger* log;
-    StatisticsImpl* stats;  // May be null.
-    Mutex* mutex;           // The DB's.
-    bool is_read_only;
-  };
-
-  explicit Flusher(const Parts& parts) : parts_(parts) {}
+  // `core` must outlive this object.
+  explicit Flusher(DbCore& core) : core_(core) {}
   Flusher(const Flusher&) = delete;
   Flusher& operator=(const Flusher&) = delete;
 
@@ -51,15 +29,17 @@ class Flusher {
 
   // Starts a new log, and a new memtable of each of the families. Adds the
   // families that keep too many logs. May release the mutex and reacquire it.
-  Status SwitchLocked(std::vector<ColumnFamily*> families);
+  Status SwitchLocked(std::vector<ColumnFamily*> families)
+      VARVE_REQUIRES(kDbMutex);
   // Does SwitchLocked, or sets *wait if the logs have reached their bound.
-  Status ReplaceLogLocked(std::vector<ColumnFamily*> families, bool* wait);
+  Status ReplaceLogLocked(std::vector<ColumnFamily*> families, bool* wait)
+      VARVE_REQUIRES(kDbMutex);
   // Writes the buffered end of the newest log to the operating system, and
   // syncs all logs if `sync` is set. May release the mutex and reacquire it.
-  Status FlushLogLocked(bool sync);
+  Status FlushLogLocked(bool sync) VARVE_REQUIRES(kDbMutex);
   // Flushes all memtables. Writers wait until this is done. May release the
   // mutex and reacquire it.
-  Status FlushAllLocked();
+  Status FlushAllLocked() VARVE_REQUIRES(kDbMutex);
 
   // ---- With the mutex ----
 
@@ -68,15 +48,16 @@ class Flusher {
   // family. See TableJobs::FlushLocked for `atomic`. May release the mutex and
   // reacquire it.
   Status FlushLocked(const std::vector<ColumnFamily*>& families, bool atomic,
-                     std::vector<size_t>* counts);
+                     std::vector<size_t>* counts) VARVE_REQUIRES(kDbMutex);
   // Waits until `target` memtables of the family have been flushed since Open.
   // Returns InvalidArgument if it is dropped before.
   // May release the mutex and reacquire it.
-  Status AwaitLocked(const ColumnFamily& family, uint64_t target);
+  Status AwaitLocked(const ColumnFamily& family, uint64_t target)
+      VARVE_REQUIRES(kDbMutex);
 
   // Has the family's memtable switched and flushed, by the next leader of the
   // queue or by a job. REQUIRES: the memtable is not empty.
-  void SwitchSoonLocked(ColumnFamily* family);
+  void SwitchSoonLocked(ColumnFamily* family) VARVE_REQUIRES(kDbMutex);
 
   // ---- Without the mutex ----
 
@@ -91,14 +72,14 @@ class Flusher {
 
  private:
   // Returns false if the database is closing, stops its jobs or has an error.
-  bool MayBeginJobsLocked() const;
-  void StartSwitchJobLocked();
+  bool MayBeginJobsLocked() const VARVE_REQUIRES(kDbMutex);
+  void StartSwitchJobLocked() VARVE_REQUIRES(kDbMutex);
   void RunSwitchJob();
   // Returns the live families whose memtables are due to be switched, and can
   // be.
-  std::vector<ColumnFamily*> ToSwitchLocked() const;
+  std::vector<ColumnFamily*> ToSwitchLocked() const VARVE_REQUIRES(kDbMutex);
 
-  const Parts parts_;
+  DbCore& core_;
 };
 
 }  // namespace varve

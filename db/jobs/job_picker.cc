@@ -5,7 +5,9 @@
 #include <functional>
 
 #include "db/compaction/table_age.h"
+#include "db/jobs/db_core.h"
 #include "db/jobs/job_events.h"
+#include "util/base/experiment.h"
 
 namespace varve {
 
@@ -25,19 +27,25 @@ uint64_t ImmutableBytes(const ColumnFamily& family) {
 
 }  // namespace
 
+JobPicker::JobPicker(DbCore& core)
+    : core_(core),
+      cleans_(!core.is_read_only &&
+              !ExperimentFlagsOf(core.options).ignores_waste) {}
+
 bool JobPicker::FlushDueLocked() const {
-  const auto& live = parts_.families->live();
+  const auto& live = core_.families.live();
   return std::any_of(live.begin(), live.end(), AwaitsFlush);
 }
 
 std::vector<ColumnFamily*> JobPicker::PickFlushLocked() const {
-  std::vector<ColumnFamily*> waiting = parts_.families->live();
+  std::vector<ColumnFamily*> waiting = core_.families.live();
   std::erase_if(waiting, std::not_fn(AwaitsFlush));
-  if (waiting.empty() || parts_.options->atomic_flush) return waiting;
+  if (waiting.empty() || core_.options.atomic_flush) return waiting;
   std::stable_sort(waiting.begin(), waiting.end(),
-                   [](const ColumnFamily* a, const ColumnFamily* b) {
-                     return a->OldestLogLocked() < b->OldestLogLocked();
-                   });
+                   [](const ColumnFamily* a, const ColumnFamily* b)
+                       VARVE_REQUIRES(kDbMutex) {
+                         return a->OldestLogLocked() < b->OldestLogLocked();
+                       });
   // The last family of a batch waits for its table no longer than the batch
   // takes, and the tables' metadata are in memory together.
   constexpr uint64_t kBatchBytes = 16 << 20;
@@ -54,11 +62,10 @@ std::vector<ColumnFamily*> JobPicker::PickFlushLocked() const {
 }
 
 bool JobPicker::CompactionDueLocked() const {
-  const auto& live = parts_.families->live();
+  const auto& live = core_.families.live();
   return std::any_of(live.begin(), live.end(),
-                     [this](const ColumnFamily* family) {
-                       return CompactionDueLocked(*family);
-                     });
+                     [this](const ColumnFamily* family) VARVE_REQUIRES(
+                         kDbMutex) { return CompactionDueLocked(*family); });
 }
 
 bool JobPicker::CompactionDueLocked(const ColumnFamily& family) const {
@@ -68,10 +75,11 @@ bool JobPicker::CompactionDueLocked(const ColumnFamily& family) const {
 }
 
 bool JobPicker::CompactionsAreUrgentLocked() const {
-  const auto& live = parts_.families->live();
-  return std::any_of(live.begin(), live.end(), [](const ColumnFamily* family) {
-    return family->CompactionsAreUrgentLocked();
-  });
+  const auto& live = core_.families.live();
+  return std::any_of(live.begin(), live.end(),
+                     [](const ColumnFamily* family) VARVE_REQUIRES(kDbMutex) {
+                       return family->CompactionsAreUrgentLocked();
+                     });
 }
 
 CompactionPickerContext JobPicker::ContextLocked(
@@ -83,7 +91,7 @@ CompactionPickerContext JobPicker::ContextLocked(
   context.space_debt = family.compactions().space_debt;
   if (CompactsByAge(family.options())) {
     // Compared with the dates of tables.
-    context.now_s = parts_.place->env()->NowMicros() / 1000000;
+    context.now_s = core_.env->NowMicros() / 1000000;
   }
   if (context.version->HidesInDeepestLevel() || context.version->HasWaste() ||
       !context.version->reclaim_candidates().empty()) {
@@ -94,7 +102,7 @@ CompactionPickerContext JobPicker::ContextLocked(
 
 std::unique_ptr<Compaction> JobPicker::PickCompactionLocked(
     ColumnFamily** family) {
-  const std::vector<ColumnFamily*>& live = parts_.families->live();
+  const std::vector<ColumnFamily*>& live = core_.families.live();
   for (const bool urgent : {true, false}) {
     for (size_t i = 0; i < live.size(); ++i) {
       const size_t index = (next_family_ + i) % live.size();
@@ -116,7 +124,7 @@ std::unique_ptr<Compaction> JobPicker::PickCompactionLocked(
 
 uint64_t JobPicker::ShortestAgeLocked() const {
   uint64_t shortest_s = UINT64_MAX;
-  for (const ColumnFamily* const family : parts_.families->live()) {
+  for (const ColumnFamily* const family : core_.families.live()) {
     const Options& options = family->options();
     if (options.disable_auto_compactions) continue;
     for (const uint64_t age_s :
@@ -129,7 +137,7 @@ uint64_t JobPicker::ShortestAgeLocked() const {
 
 uint64_t JobPicker::NextDueTimeLocked() const {
   uint64_t first_s = UINT64_MAX;
-  for (const ColumnFamily* const family : parts_.families->live()) {
+  for (const ColumnFamily* const family : core_.families.live()) {
     if (family->options().disable_auto_compactions) continue;
     first_s =
         std::min(first_s, NextDueTime(family->options(), *family->version()));
@@ -139,7 +147,7 @@ uint64_t JobPicker::NextDueTimeLocked() const {
 
 std::vector<ColumnFamily*> JobPicker::FamiliesToCleanLocked() const {
   std::vector<ColumnFamily*> due;
-  for (ColumnFamily* const family : parts_.families->live()) {
+  for (ColumnFamily* const family : core_.families.live()) {
     if (CleanupDueLocked(family)) due.push_back(family);
   }
   return due;
@@ -161,9 +169,9 @@ std::unique_ptr<Compaction> JobPicker::PickForReadersLocked(
     auto compaction = PickForReaders(
         ContextLocked(*family), target->found.level, target->found.file_number);
     if (compaction != nullptr) {
-      RecordTick(parts_.stats, Ticker::kDeadRangeCompactions);
-      ReportDeadRange(parts_.place->path(), *target, "compaction",
-                      target->found.level, parts_.log, parts_.events);
+      RecordTick(core_.stats, Ticker::kDeadRangeCompactions);
+      ReportDeadRange(core_.directory.path(), *target, "compaction",
+                      target->found.level, &core_.log, &core_.events);
       cleaner->CompactionBeginsLocked(target->id);
       return compaction;
     }

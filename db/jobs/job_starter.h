@@ -8,57 +8,37 @@
 #include <functional>
 
 #include "db/jobs/background_scheduler.h"
-#include "db/jobs/job_picker.h"
-#include "db/jobs/obsolete_files.h"
-#include "db/jobs/write_control.h"
-#include "util/base/mutex.h"
+#include "db/options/db_mutex.h"
 
 namespace varve {
 
+struct DbCore;
+
 class JobStarter {
  public:
-  // Parts of the database. All must outlive this object.
-  struct Parts {
-    const Options* options;
-    WriteControl* control;
-    const JobPicker* picker;
-    ObsoleteFiles* obsolete;
-    BackgroundScheduler* scheduler;
-    Mutex* mutex;  // The DB's.
-    bool is_read_only;
-  };
-  // The jobs. A thread calls them without the mutex. Each ends by
-  // BackgroundScheduler::FinishLocked.
-  struct Jobs {
-    std::function<void()> flush;
-    std::function<void()> compact;
-    std::function<void()> clean_up;
-  };
-
-  JobStarter(const Parts& parts, Jobs jobs)
-      : parts_(parts), jobs_(std::move(jobs)) {}
+  // `core` must outlive this object.
+  explicit JobStarter(DbCore& core) : core_(core) {}
   JobStarter(const JobStarter&) = delete;
   JobStarter& operator=(const JobStarter&) = delete;
 
   // Schedules the jobs that are due. Call it after each event that may make a
   // job due.
-  void StartDueLocked();
+  void StartDueLocked() VARVE_REQUIRES(kDbMutex);
   // For readers, without the mutex: does StartDueLocked, unless another thread
   // has the mutex. Its holder or the next caller does so then.
   void TryStartDue();
 
   // Removes what is obsolete. May release the mutex and reacquire it.
-  void PurgeLocked();
+  void PurgeLocked() VARVE_REQUIRES(kDbMutex);
   // Lets another thread call PurgeLocked if there is something to remove.
-  void PurgeLaterLocked();
+  void PurgeLaterLocked() VARVE_REQUIRES(kDbMutex);
 
  private:
   // Sets an error if no thread can be started.
   void ScheduleLocked(JobKind kind, const std::function<void()>& job,
-                      bool urgent = false);
+                      bool urgent = false) VARVE_REQUIRES(kDbMutex);
 
-  const Parts parts_;
-  const Jobs jobs_;
+  DbCore& core_;
 };
 
 }  // namespace varve

@@ -9,56 +9,42 @@
 #include <memory>
 #include <vector>
 
-#include "db/directory/db_directory.h"
-#include "db/family/family_set.h"
-#include "db/jobs/background_scheduler.h"
-#include "db/jobs/event_queue.h"
-#include "db/wal/wal_set.h"
+#include "db/family/column_family.h"
+#include "db/options/db_mutex.h"
 
 namespace varve {
 
+struct DbCore;
+
 class ObsoleteFiles {
  public:
-  // Parts of the database. All must outlive this object.
-  struct Parts {
-    DbDirectory* place;
-    VersionSet* versions;
-    WalSet* wals;
-    FamilySet* families;
-    EventQueue* events;
-    BackgroundScheduler* scheduler;  // Signalled when a removal ends.
-    StatisticsImpl* stats;
-    Mutex* mutex;
-  };
-
-  explicit ObsoleteFiles(const Parts& parts) : parts_(parts) {}
+  // `core` must outlive this object.
+  explicit ObsoleteFiles(DbCore& core) : core_(core) {}
   ObsoleteFiles(const ObsoleteFiles&) = delete;
   ObsoleteFiles& operator=(const ObsoleteFiles&) = delete;
 
-  bool AnyLocked() const;
+  bool AnyLocked() const VARVE_REQUIRES(kDbMutex);
   // Removes them. May release the mutex and reacquire it.
-  void RemoveLocked();
+  void RemoveLocked() VARVE_REQUIRES(kDbMutex);
   // Returns the memtables that no reader uses. The caller owns them.
-  std::vector<MemTable*> TakeMemTablesLocked();
+  std::vector<MemTable*> TakeMemTablesLocked() VARVE_REQUIRES(kDbMutex);
   // Waits until no RemoveLocked runs. Releases the mutex and reacquires it.
-  void AwaitLocked() {
-    while (running_ > 0) parts_.scheduler->WaitLocked();
-  }
+  void AwaitLocked() VARVE_REQUIRES(kDbMutex);
   // Returns the number of running calls of RemoveLocked.
   int running() const { return running_; }
 
   // Keeps all files until LetGoLocked was called as often.
-  void HoldLocked() { ++holds_; }
-  void LetGoLocked() { --holds_; }
+  void HoldLocked() VARVE_REQUIRES(kDbMutex) { ++holds_; }
+  void LetGoLocked() VARVE_REQUIRES(kDbMutex) { --holds_; }
   bool is_held() const { return holds_ > 0; }
 
   // Returns true if files were removed since ForgetRemovedLocked, so that there
   // may be space again.
   bool has_removed() const { return has_removed_; }
-  void ForgetRemovedLocked() { has_removed_ = false; }
+  void ForgetRemovedLocked() VARVE_REQUIRES(kDbMutex) { has_removed_ = false; }
 
  private:
-  const Parts parts_;
+  DbCore& core_;
   // Families of which a running call may be removing tables.
   std::vector<std::unique_ptr<ColumnFamily>> closed_;
   int running_ = 0;

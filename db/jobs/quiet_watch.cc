@@ -11,16 +11,16 @@ void QuietWatch::StartLocked() {
 }
 
 // The analysis cannot tell that the mutex is the DB's.
-void QuietWatch::Run() VARVE_NO_THREAD_SAFETY_ANALYSIS {
-  mutex_->Lock();
+void QuietWatch::Run() {
+  mutex()->Lock();
   if (AwaitQuietLocked()) {
-    mutex_->Unlock();
+    mutex()->Unlock();
     owner_.act();
-    mutex_->Lock();
+    mutex()->Lock();
   }
   is_running_ = false;
   scheduler_->SignalLocked();
-  mutex_->Unlock();
+  mutex()->Unlock();
 }
 
 bool QuietWatch::AwaitQuietLocked() {

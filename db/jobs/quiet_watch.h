@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "db/jobs/background_scheduler.h"
+#include "db/options/db_mutex.h"
 #include "util/base/mutex.h"
 #include "util/threads/thread_pool.h"
 #include "varve/env.h"
@@ -40,7 +41,7 @@ class QuietWatch {
 
   // Starts the thread if it does not run. Does nothing if no thread can be
   // created.
-  void StartLocked();
+  void StartLocked() VARVE_REQUIRES(kDbMutex);
   // Returns true until the thread has acted, is not wanted any more, or the
   // scheduler stops. The scheduler signals its end.
   bool is_running() const { return is_running_; }
@@ -48,16 +49,17 @@ class QuietWatch {
   // is not held.
   void EndThread() { pool_.EndThreads(); }
   // After fork() the thread exists in the parent process only.
-  void ForgetLocked() { is_running_ = false; }
+  void ForgetLocked() VARVE_REQUIRES(kDbMutex) { is_running_ = false; }
 
  private:
+  Mutex* mutex() const VARVE_RETURN_CAPABILITY(kDbMutex) { return mutex_; }
   void Run();
   // Returns false if the thread is not wanted any more. May release the mutex
   // and reacquire it.
-  bool AwaitQuietLocked();
+  bool AwaitQuietLocked() VARVE_REQUIRES(kDbMutex);
 
   Env* const env_;
-  Mutex* const mutex_;
+  Mutex* const mutex_;  // The DB's.
   BackgroundScheduler* const scheduler_;
   const uint64_t quiet_us_;
   const Owner owner_;

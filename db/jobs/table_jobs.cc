@@ -8,6 +8,7 @@
 #include "db/compaction/compaction_picker.h"
 #include "db/compaction/flush_job.h"
 #include "db/compaction/parallel_compaction.h"
+#include "db/jobs/db_core.h"
 #include "db/jobs/job_events.h"
 #include "env/file_names.h"
 #include "env/stopwatch.h"
@@ -18,9 +19,9 @@
 namespace varve {
 
 std::vector<SequenceNumber> TableJobs::ScanSnapshots() const {
-  const HistogramTimer timer(parts_.stats, HistogramType::kSnapshotScan,
-                             parts_.place->env());
-  return parts_.snapshots->Scan();
+  const HistogramTimer timer(core_.stats, HistogramType::kSnapshotScan,
+                             core_.env);
+  return core_.default_family.snapshots()->Scan();
 }
 
 TableJobs::FamilyFlush TableJobs::BeginFlushLocked(ColumnFamily* family,
@@ -32,7 +33,7 @@ TableJobs::FamilyFlush TableJobs::BeginFlushLocked(ColumnFamily* family,
   FamilyFlush flush{
       family,
       {begin, begin + static_cast<std::ptrdiff_t>(info.memtables)},
-      parts_.versions->NewFileNumber(),
+      core_.versions->NewFileNumber(),
       family->version(),
       {},
       {}};
@@ -55,15 +56,15 @@ uint64_t TableJobs::FamilyFlush::NextLogLocked() const {
 }
 
 Status TableJobs::WriteTable(FamilyFlush* flush) const {
-  Status status = parts_.place->Verify();
+  Status status = core_.directory.Verify();
   if (!status.ok() || flush->memtables.empty()) return status;
   CompactionIterator::Drops drops;
   status = FlushMemTables(*flush->family->output_context(), *flush->version, {},
                           flush->memtables, ScanSnapshots(), flush->number,
                           &flush->edit, &drops, flush->family->flush_pace(),
                           TableFileCreationReason::kFlush,
-                          parts_.scheduler->stop_flag());
-  CountDrops(parts_.stats, drops);
+                          core_.scheduler.stop_flag());
+  CountDrops(core_.stats, drops);
   if (status.ok()) OpenOutputs(flush->family, flush->edit);
   return status;
 }
@@ -76,31 +77,29 @@ void TableJobs::EndFlushLocked(const FamilyFlush& flush, uint64_t micros,
     *debt -= std::min(*debt, file.file_size);
     info->file_number = file.number;
     info->file_bytes = file.file_size;
-    Log(LogLevel::kInfo, parts_.log,
+    Log(LogLevel::kInfo, &core_.log,
         "[%s] flushed %zu memtables to table %llu, %llu bytes",
         family->name().c_str(), flush.memtables.size(),
         static_cast<unsigned long long>(file.number),
         static_cast<unsigned long long>(file.file_size));
   }
-  family->flush_pace()->End(MonotonicMicros(parts_.place->env()));
+  family->flush_pace()->End(MonotonicMicros(core_.env));
   family->CountFlushesLocked(flush.edit, 1, micros);
 }
 
-// The analysis cannot tell that the mutex is the DB's, here and below.
 Status TableJobs::FlushLocked(const std::vector<ColumnFamily*>& families,
                               bool atomic, std::vector<FlushJobInfo>* infos,
-                              const SyncLogs& sync_logs)
-    VARVE_NO_THREAD_SAFETY_ANALYSIS {
+                              const SyncLogs& sync_logs) {
   const RequestSpan span("flush");
-  const Stopwatch flushing(parts_.place->env());
+  const Stopwatch flushing(core_.env);
   std::vector<FamilyFlush> flushes;
   for (size_t i = 0; i < families.size(); ++i) {
     flushes.push_back(
         BeginFlushLocked(families[i], (*infos)[i], flushing.start_us()));
   }
-  parts_.mutex->Unlock();
+  core_.mutex()->Unlock();
   Status status = WriteTables(&flushes, atomic);
-  parts_.mutex->Lock();
+  core_.mutex()->Lock();
   const Status named = NameTablesLocked(&flushes, sync_logs);
   for (size_t i = 0; i < flushes.size(); ++i) {
     (*infos)[i].status = flushes[i].status;
@@ -130,8 +129,7 @@ Status TableJobs::WriteTables(std::vector<FamilyFlush>* flushes,
 }
 
 Status TableJobs::NameTablesLocked(std::vector<FamilyFlush>* flushes,
-                                   const SyncLogs& sync_logs)
-    VARVE_NO_THREAD_SAFETY_ANALYSIS {
+                                   const SyncLogs& sync_logs) {
   const LocalSpan step("install");
   std::vector<ColumnFamily*> written;
   uint64_t first = UINT64_MAX;
@@ -146,19 +144,19 @@ Status TableJobs::NameTablesLocked(std::vector<FamilyFlush>* flushes,
   if (!written.empty()) {
     status = sync_logs(written, first, end);
     if (!status.ok()) {
-      parts_.mutex->Unlock();
+      core_.mutex()->Unlock();
       Fail(status, flushes);
-      parts_.mutex->Lock();
+      core_.mutex()->Lock();
     }
   }
   for (FamilyFlush& flush : *flushes) {
-    parts_.versions->UnrefVersionLocked(flush.version);
+    core_.versions->UnrefVersionLocked(flush.version);
     VARVE_PROBE(flush_end, flush.number, flush.status.ok());
     if (flush.status.ok()) {
-      AddTablesCreated(parts_.events, parts_.place->path(), flush.edit,
+      AddTablesCreated(&core_.events, core_.directory.path(), flush.edit,
                        flush.status);
     } else if (!flush.memtables.empty()) {
-      AddTableCreated(parts_.events, parts_.place->path(), flush.number, 0,
+      AddTableCreated(&core_.events, core_.directory.path(), flush.number, 0,
                       flush.status);
     }
     flush.edit.SetLogNumber(flush.NextLogLocked());
@@ -170,7 +168,7 @@ Status TableJobs::NameTablesLocked(std::vector<FamilyFlush>* flushes,
       edits.push_back({flush.family->versions(), &flush.edit});
     }
     if (edits.empty()) return status;
-    status = parts_.versions->LogAndApply(edits);
+    status = core_.versions->LogAndApply(edits);
     if (!status.IsShutdownInProgress()) break;
     // A family was dropped while the tables were written.
     FailDroppedLocked(status, flushes);
@@ -193,27 +191,26 @@ void TableJobs::Fail(const Status& status,
 }
 
 void TableJobs::FailDroppedLocked(const Status& status,
-                                  std::vector<FamilyFlush>* flushes) const
-    VARVE_NO_THREAD_SAFETY_ANALYSIS {
+                                  std::vector<FamilyFlush>* flushes) const {
   std::vector<const FamilyFlush*> failed;
   for (FamilyFlush& flush : *flushes) {
     if (!flush.status.ok() || !flush.family->versions()->is_dropped()) continue;
     flush.status = status;
     failed.push_back(&flush);
   }
-  parts_.mutex->Unlock();
+  core_.mutex()->Unlock();
   for (const FamilyFlush* flush : failed) {
     RemoveOutputs(flush->family, flush->edit);
   }
-  parts_.mutex->Lock();
+  core_.mutex()->Lock();
 }
 
-Status TableJobs::CompactLocked(
-    ColumnFamily* family, const Compaction& compaction,
-    CompactionJobInfo* info) VARVE_NO_THREAD_SAFETY_ANALYSIS {
+Status TableJobs::CompactLocked(ColumnFamily* family,
+                                const Compaction& compaction,
+                                CompactionJobInfo* info) {
   VersionEdit edit;
   CompactionStats& stats = family->compactions().stats[compaction.output_level];
-  RecordInHistogram(parts_.stats, HistogramType::kCompactionFiles,
+  RecordInHistogram(core_.stats, HistogramType::kCompactionFiles,
                     compaction.inputs[0].size() + compaction.inputs[1].size());
   if (compaction.trivial_move) {
     compaction.RemoveInputs(&edit);
@@ -221,17 +218,17 @@ Status TableJobs::CompactLocked(
       edit.AddFile(compaction.output_level, *file);
     }
     stats.moved_bytes += compaction.InputBytes();
-    return parts_.versions->LogAndApply(family->versions(), &edit);
+    return core_.versions->LogAndApply(family->versions(), &edit);
   }
   CompactionResult result;
-  parts_.mutex->Unlock();
+  core_.mutex()->Unlock();
   const std::vector<SequenceNumber> snapshots = ScanSnapshots();
-  Status status = parts_.place->Verify();
+  Status status = core_.directory.Verify();
   if (status.ok()) {
     status = RunCompaction(
         *family->output_context(), compaction, family->table_cache(), snapshots,
-        [this] { return parts_.versions->NewFileNumber(); },
-        parts_.scheduler->stop_flag(), &edit, &result);
+        [this] { return core_.versions->NewFileNumber(); },
+        core_.scheduler.stop_flag(), &edit, &result);
   }
   if (status.ok()) {
     status = SyncOutputs();
@@ -245,19 +242,18 @@ Status TableJobs::CompactLocked(
       TotalFileSize(compaction.inputs[0]) - result.bytes_skipped[0];
   const uint64_t level_bytes =
       TotalFileSize(compaction.inputs[1]) - result.bytes_skipped[1];
-  RecordTick(parts_.stats, Ticker::kCompactReadBytes,
-             upper_bytes + level_bytes);
-  RecordTick(parts_.stats, Ticker::kCompactWriteBytes, result.bytes_written);
-  CountDrops(parts_.stats, result.drops);
-  parts_.mutex->Lock();
+  RecordTick(core_.stats, Ticker::kCompactReadBytes, upper_bytes + level_bytes);
+  RecordTick(core_.stats, Ticker::kCompactWriteBytes, result.bytes_written);
+  CountDrops(core_.stats, result.drops);
+  core_.mutex()->Lock();
   stats.upper_bytes_read += upper_bytes;
   stats.level_bytes_read += level_bytes;
   stats.entries_read += result.entries_read;
   stats.entries_dropped += result.drops.Total();
   stats.bytes_written += result.bytes_written;
-  AddTablesCreated(parts_.events, parts_.place->path(), edit, status);
+  AddTablesCreated(&core_.events, core_.directory.path(), edit, status);
   for (const uint64_t number : result.abandoned) {
-    AddTableCreated(parts_.events, parts_.place->path(), number, 0, status);
+    AddTableCreated(&core_.events, core_.directory.path(), number, 0, status);
   }
   uint64_t reclaimable_bytes = 0;
   for (const auto& [level, file] : edit.new_files()) {
@@ -266,11 +262,11 @@ Status TableJobs::CompactLocked(
   }
   info->output_bytes = result.bytes_written;
   if (status.ok()) {
-    status = parts_.versions->LogAndApply(family->versions(), &edit);
+    status = core_.versions->LogAndApply(family->versions(), &edit);
     if (status.IsShutdownInProgress()) {
-      parts_.mutex->Unlock();
+      core_.mutex()->Unlock();
       RemoveOutputs(family, edit);
-      parts_.mutex->Lock();
+      core_.mutex()->Lock();
     }
   }
   if (status.ok() && compaction.for_space) {
@@ -278,6 +274,10 @@ Status TableJobs::CompactLocked(
         RewrittenInVain(compaction, result.bytes_written, reclaimable_bytes);
   }
   return status;
+}
+
+Status TableJobs::SyncOutputs() const {
+  return core_.directory.directory()->Sync();
 }
 
 void TableJobs::OpenOutputs(ColumnFamily* family,
@@ -293,8 +293,7 @@ void TableJobs::RemoveOutputs(ColumnFamily* family,
                               const VersionEdit& edit) const {
   for (const auto& [level, file] : edit.new_files()) {
     family->table_cache()->Evict(file.number);
-    parts_.place->env()
-        ->RemoveFile(TableFileName(parts_.place->path(), file.number))
+    core_.env->RemoveFile(TableFileName(core_.directory.path(), file.number))
         .IgnoreError();
   }
 }
@@ -322,12 +321,12 @@ Status TableJobs::DropLocked(ColumnFamily* family,
   };
   mark(true);
   version->RefLocked();
-  Status status = parts_.versions->LogAndApply(family->versions(), &edit);
+  Status status = core_.versions->LogAndApply(family->versions(), &edit);
   mark(false);
-  parts_.versions->UnrefVersionLocked(version);
+  core_.versions->UnrefVersionLocked(version);
   if (!status.ok()) return status;
   *dropped = true;
-  Log(LogLevel::kInfo, parts_.log, "dropped %zu tables, all of it deleted",
+  Log(LogLevel::kInfo, &core_.log, "dropped %zu tables, all of it deleted",
       edit.deleted_files().size());
   return status;
 }

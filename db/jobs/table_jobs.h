@@ -12,30 +12,19 @@
 
 #include "db/compaction/compaction.h"
 #include "db/compaction/table_output.h"
-#include "db/directory/db_directory.h"
 #include "db/family/column_family.h"
-#include "db/jobs/background_scheduler.h"
-#include "db/jobs/event_queue.h"
+#include "db/options/db_mutex.h"
 #include "db/version/covered_tables.h"
-#include "util/base/mutex.h"
+#include "varve/listener.h"
 
 namespace varve {
 
+struct DbCore;
+
 class TableJobs {
  public:
-  // Parts of the database. All must outlive this object.
-  struct Parts {
-    const DbDirectory* place;
-    VersionSet* versions;
-    SnapshotRegistry* snapshots;
-    EventQueue* events;
-    const BackgroundScheduler* scheduler;
-    Logger* log;
-    StatisticsImpl* stats;  // May be null.
-    Mutex* mutex;
-  };
-
-  explicit TableJobs(const Parts& parts) : parts_(parts) {}
+  // `core` must outlive this object.
+  explicit TableJobs(DbCore& core) : core_(core) {}
   TableJobs(const TableJobs&) = delete;
   TableJobs& operator=(const TableJobs&) = delete;
 
@@ -56,15 +45,16 @@ class TableJobs {
   // release the mutex and reacquire it.
   Status FlushLocked(const std::vector<ColumnFamily*>& families, bool atomic,
                      std::vector<FlushJobInfo>* infos,
-                     const SyncLogs& sync_logs);
+                     const SyncLogs& sync_logs) VARVE_REQUIRES(kDbMutex);
   // Writes or moves the tables of a compaction of the family. May release the
   // mutex and reacquire it.
   Status CompactLocked(ColumnFamily* family, const Compaction& compaction,
-                       CompactionJobInfo* info);
+                       CompactionJobInfo* info) VARVE_REQUIRES(kDbMutex);
   // Removes those of the tables that the family still has, by an edit alone.
   // Sets *dropped if there are any. May release the mutex and reacquire it.
   Status DropLocked(ColumnFamily* family,
-                    const std::vector<CoveredTable>& tables, bool* dropped);
+                    const std::vector<CoveredTable>& tables, bool* dropped)
+      VARVE_REQUIRES(kDbMutex);
   // Returns the snapshots whose versions a job must keep, after it chose its
   // inputs. REQUIRES: the mutex is not held.
   std::vector<SequenceNumber> ScanSnapshots() const;
@@ -84,31 +74,32 @@ class TableJobs {
   };
 
   FamilyFlush BeginFlushLocked(ColumnFamily* family, const FlushJobInfo& info,
-                               uint64_t now_us);
+                               uint64_t now_us) VARVE_REQUIRES(kDbMutex);
   Status WriteTable(FamilyFlush* flush) const;
   // Writes the tables, and makes their names durable. REQUIRES: the mutex is
   // not held.
   Status WriteTables(std::vector<FamilyFlush>* flushes, bool atomic) const;
   // Adds the tables to the MANIFEST.
   Status NameTablesLocked(std::vector<FamilyFlush>* flushes,
-                          const SyncLogs& sync_logs);
+                          const SyncLogs& sync_logs) VARVE_REQUIRES(kDbMutex);
   void EndFlushLocked(const FamilyFlush& flush, uint64_t micros,
-                      FlushJobInfo* info);
+                      FlushJobInfo* info) VARVE_REQUIRES(kDbMutex);
   // Sets the status of the flushes that have none, and removes their tables.
   // REQUIRES: the mutex is not held.
   void Fail(const Status& status, std::vector<FamilyFlush>* flushes) const;
   // Does so for dropped families. May release the mutex and reacquire it.
   void FailDroppedLocked(const Status& status,
-                         std::vector<FamilyFlush>* flushes) const;
+                         std::vector<FamilyFlush>* flushes) const
+      VARVE_REQUIRES(kDbMutex);
   // Makes the names of new tables durable.
-  Status SyncOutputs() const { return parts_.place->directory()->Sync(); }
+  Status SyncOutputs() const;
   // Opens new tables, so that no read has to: loading index and filter takes
   // about a millisecond.
   void OpenOutputs(ColumnFamily* family, const VersionEdit& edit) const;
   // Removes new tables that no edit names.
   void RemoveOutputs(ColumnFamily* family, const VersionEdit& edit) const;
 
-  const Parts parts_;
+  DbCore& core_;
 };
 
 }  // namespace varve

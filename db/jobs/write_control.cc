@@ -4,67 +4,76 @@
 #include <string>
 
 #include "db/family/common_errors.h"
+#include "db/jobs/db_core.h"
 #include "db/jobs/job_events.h"
 #include "util/base/probe.h"
 
 namespace varve {
 
+bool WriteControl::IsClosedLocked() const {
+  return is_closing_ && core_.wals.EmptyLocked();
+}
+
+bool WriteControl::IsEndingLocked() const {
+  return is_closing_ || core_.scheduler.is_stopping();
+}
+
 void WriteControl::SetErrorLocked(const Status& status, const char* where) {
   ++error_count_;
   VARVE_PROBE(background_error, where, static_cast<int>(status.code()));
-  RecordTick(parts_.stats, Ticker::kBackgroundErrors);
-  if (status.IsIOError()) RecordTick(parts_.stats, Ticker::kBackgroundIoErrors);
-  Log(LogLevel::kError, parts_.log, "%s: %s", where, status.ToString().c_str());
+  RecordTick(core_.stats, Ticker::kBackgroundErrors);
+  if (status.IsIOError()) RecordTick(core_.stats, Ticker::kBackgroundIoErrors);
+  Log(LogLevel::kError, &core_.log, "%s: %s", where, status.ToString().c_str());
   if (error_.ok()) {
     error_ = status.Annotate(std::string("the database is read-only since ") +
                              where + " failed");
     UpdateGateLocked();
     // No flush begins that would free them.
-    for (ColumnFamily* const family : parts_.families->live()) {
+    for (ColumnFamily* const family : core_.families.live()) {
       family->MarkFlushExpectedLocked(false);
     }
     const std::string what = where;
-    parts_.events->Add([what, status](EventListener* listener) {
+    core_.events.Add([what, status](EventListener* listener) {
       listener->OnBackgroundError(what, status);
     });
     if (IsTransientError(status) && !IsEndingLocked())
-      parts_.auto_resume->StartLocked();
+      core_.auto_resume.StartLocked();
   }
-  parts_.scheduler->SignalLocked();
+  core_.scheduler.SignalLocked();
 }
 
 void WriteControl::SetInheritedErrorLocked() {
-  if (error_.ok()) error_ = inheritance_.Error(parts_.place->path());
+  if (error_.ok()) error_ = inheritance_.Error(core_.directory.path());
 }
 
 void WriteControl::UpdateStallLocked(ColumnFamily* family) {
   const WriteStallState before = family->stall();
   const WriteDebt debt = family->UpdateStallLocked();
-  ReportStall(parts_.place->path(), family->name(), before, family->stall(),
-              debt, parts_.log, parts_.events);
+  ReportStall(core_.directory.path(), family->name(), before, family->stall(),
+              debt, &core_.log, &core_.events);
   UpdateGateLocked();
 }
 
 void WriteControl::UpdateGateLocked() {
   bool stops = false;
   bool slows = false;
-  for (const ColumnFamily* family : parts_.families->live()) {
+  for (const ColumnFamily* family : core_.families.live()) {
     stops |= family->stall().pressure == WritePressure::kStop;
     slows |= family->stall().pressure == WritePressure::kSlow;
   }
-  stops |= log_bound_.holds_up();
+  stops |= core_.log_bound.holds_up();
   gate_.Update(!error_.ok() || inheritance_.is_inherited() || IsClosedLocked(),
                stops, slows);
 }
 
 bool WriteControl::CheckLogsLocked() {
-  return log_bound_.CheckLocked((parts_.families->CountToFlushLocked() > 0 ||
-                                 parts_.obsolete->running() > 0) &&
-                                error_.ok());
+  return core_.log_bound.CheckLocked((core_.families.CountToFlushLocked() > 0 ||
+                                      core_.obsolete.running() > 0) &&
+                                     error_.ok());
 }
 
 bool WriteControl::LogsHoldUpLocked() {
-  if (!log_bound_.holds_up()) return false;
+  if (!core_.log_bound.holds_up()) return false;
   const bool hold_up = CheckLogsLocked();
   if (!hold_up) UpdateGateLocked();
   return hold_up;
@@ -80,7 +89,7 @@ void WriteControl::InstallSuperVersionLocked(ColumnFamily* family) {
   VARVE_PROBE(super_version_install, family->immutable().size());
   family->InstallSuperVersionLocked(IsClosedLocked());
   UpdateStallLocked(family);
-  parts_.scheduler->SignalLocked();
+  core_.scheduler.SignalLocked();
 }
 
 }  // namespace varve

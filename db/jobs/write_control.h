@@ -10,43 +10,24 @@
 #include <cstdint>
 #include <utility>
 
-#include "db/directory/db_directory.h"
 #include "db/directory/fork_inheritance.h"
-#include "db/family/family_set.h"
-#include "db/family/log_bound.h"
-#include "db/jobs/auto_resume.h"
-#include "db/jobs/event_queue.h"
-#include "db/jobs/obsolete_files.h"
-#include "db/wal/wal_set.h"
+#include "db/options/db_mutex.h"
 #include "db/write/write_gate.h"
 #include "varve/status.h"
 
 namespace varve {
 
+class ColumnFamily;
+struct DbCore;
+
 class WriteControl {
  public:
-  // Parts of the database. All must outlive this object.
-  struct Parts {
-    const Options* options;
-    const DbDirectory* place;
-    const FamilySet* families;
-    WalSet* wals;
-    const ObsoleteFiles* obsolete;
-    EventQueue* events;
-    BackgroundScheduler* scheduler;
-    AutoResume* auto_resume;
-    Logger* log;
-    StatisticsImpl* stats;  // May be null.
-  };
-
-  explicit WriteControl(const Parts& parts)
-      : parts_(parts),
-        log_bound_(parts.options, parts.families, parts.wals, parts.log) {}
+  // `core` must outlive this object.
+  explicit WriteControl(DbCore& core) : core_(core) {}
   WriteControl(const WriteControl&) = delete;
   WriteControl& operator=(const WriteControl&) = delete;
 
   WriteGate& gate() { return gate_; }
-  LogBound& log_bound() { return log_bound_; }
   ForkInheritance& inheritance() { return inheritance_; }
   const ForkInheritance& inheritance() const { return inheritance_; }
 
@@ -54,20 +35,16 @@ class WriteControl {
 
   // Returns true if Close has begun.
   bool is_closing() const { return is_closing_; }
-  void SetClosingLocked() { is_closing_ = true; }
+  void SetClosingLocked() VARVE_REQUIRES(kDbMutex) { is_closing_ = true; }
   // The result of Close, for further calls of it.
   const Status& close_status() const { return close_status_; }
-  void SetCloseStatusLocked(Status status) {
+  void SetCloseStatusLocked(Status status) VARVE_REQUIRES(kDbMutex) {
     close_status_ = std::move(status);
   }
   // Returns true if Close is done: all other calls return an error then.
-  bool IsClosedLocked() const {
-    return is_closing_ && parts_.wals->EmptyLocked();
-  }
+  bool IsClosedLocked() const VARVE_REQUIRES(kDbMutex);
   // Returns true if no new work should begin.
-  bool IsEndingLocked() const {
-    return is_closing_ || parts_.scheduler->is_stopping();
-  }
+  bool IsEndingLocked() const VARVE_REQUIRES(kDbMutex);
 
   // ---- Errors ----
 
@@ -77,33 +54,33 @@ class WriteControl {
   uint64_t error_count() const { return error_count_; }
   // Reports an error, and stops writes. `where` completes "... failed". The
   // event waits for the next DeliverLocked.
-  void SetErrorLocked(const Status& status, const char* where);
-  void ClearErrorLocked() { error_ = Status::OK(); }
+  void SetErrorLocked(const Status& status, const char* where)
+      VARVE_REQUIRES(kDbMutex);
+  void ClearErrorLocked() VARVE_REQUIRES(kDbMutex) { error_ = Status::OK(); }
   // Stops writes in a child created by fork(), unless there is an error.
-  void SetInheritedErrorLocked();
+  void SetInheritedErrorLocked() VARVE_REQUIRES(kDbMutex);
 
   // ---- Stalls ----
 
   // Call it when the causes of a family's write delays have changed.
-  void UpdateStallLocked(ColumnFamily* family);
+  void UpdateStallLocked(ColumnFamily* family) VARVE_REQUIRES(kDbMutex);
   // Call it when a stall state has changed, or whether the database is
   // writable.
-  void UpdateGateLocked();
+  void UpdateGateLocked() VARVE_REQUIRES(kDbMutex);
   // Returns whether writers have to wait because the logs have reached their
   // bound, and a flush or removal is about to free some.
-  bool LogsHoldUpLocked();
+  bool LogsHoldUpLocked() VARVE_REQUIRES(kDbMutex);
   // Does LogsHoldUpLocked for a leader that is to replace a log.
-  bool LogsBeginToHoldUpLocked();
+  bool LogsBeginToHoldUpLocked() VARVE_REQUIRES(kDbMutex);
   // Makes the family's memtables and version visible to reads, and updates its
   // stall.
-  void InstallSuperVersionLocked(ColumnFamily* family);
+  void InstallSuperVersionLocked(ColumnFamily* family) VARVE_REQUIRES(kDbMutex);
 
  private:
-  bool CheckLogsLocked();
+  bool CheckLogsLocked() VARVE_REQUIRES(kDbMutex);
 
-  const Parts parts_;
+  DbCore& core_;
   WriteGate gate_;
-  LogBound log_bound_;
   ForkInheritance inheritance_;
   Status error_;
   uint64_t error_count_ = 0;

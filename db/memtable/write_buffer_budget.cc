@@ -40,7 +40,7 @@ WriteBufferBudget::~WriteBufferBudget() {
   if (charged > 0) cache_->Unreserve(charged);
 }
 
-void WriteBufferBudget::InForkedChild() VARVE_NO_THREAD_SAFETY_ANALYSIS {
+void WriteBufferBudget::InForkedChild() {
   is_broken_ = !MakeFree(&mutex_);
   MakeFree(&cache_mutex_);
   MakeFree(&stall_mutex_);

@@ -125,7 +125,7 @@ void SnapshotRegistry::UnrefLocked(SuperVersion* super_version) {
 }
 
 void SnapshotRegistry::Repin(SnapshotImpl* node) {
-  MutexLock lock(db_mutex_);
+  MutexLock lock(db_mutex());
   UnrefLocked(handshake_.RepinLocked(&node->words_));
 }
 
@@ -134,7 +134,7 @@ bool SnapshotRegistry::ReleaseStalePin(SnapshotImpl* node, SuperVersion* pin) {
     ReleaseOrphan();
     return false;
   }
-  MutexLock lock(db_mutex_);
+  MutexLock lock(db_mutex());
   UnrefLocked(handshake_.UncountLocked(&node->words_, pin));
   return true;
 }
@@ -157,12 +157,13 @@ void SnapshotRegistry::Abandon() {
 void SnapshotRegistry::Close() {
   UnregisterSlotOwner(slot_id_);
   {
-    MutexLock lock(db_mutex_);
+    MutexLock lock(db_mutex());
     MutexLock nodes_lock(&mutex_);
     // relaxed: see is_closed().
     is_closed_.store(true, std::memory_order_relaxed);
     handshake_.PublishLocked(nullptr);
     ForEachNode([&](SnapshotThread*, SnapshotImpl* node) {
+      db_mutex()->AssertHeld();
       SuperVersion* const pin = node->pin();
       if (pin == nullptr) return;
       ++orphans_;
@@ -199,7 +200,7 @@ std::vector<SequenceNumber> SnapshotRegistry::Scan() {
     const EpochGuard section;
     ForEachNode([&add](SnapshotThread*, SnapshotImpl* node) { add(node); });
   } else {
-    MutexLock lock(db_mutex_);
+    MutexLock lock(db_mutex());
     for (ListedSnapshot& listed : list_) add(&listed);
   }
   std::sort(result.begin(), result.end());
@@ -209,7 +210,7 @@ std::vector<SequenceNumber> SnapshotRegistry::Scan() {
 
 SequenceNumber SnapshotRegistry::ScanOldest() {
   if (lists_snapshots_) {
-    MutexLock lock(db_mutex_);
+    MutexLock lock(db_mutex());
     return list_.empty() ? kNoSnapshot : list_.front().GetSequenceNumber();
   }
   SequenceNumber oldest = kNoSnapshot;
@@ -245,6 +246,7 @@ SnapshotRegistry::Oldest SnapshotRegistry::FindOldestLocked() {
   Oldest oldest;
   const uint64_t now_ns = SnapshotStamp::Now();
   const auto look = [&](SnapshotThread* thread, SnapshotImpl* node) {
+    db_mutex()->AssertHeld();
     const SequenceNumber sequence = RealHandshake::Sequence(node->words_);
     if (sequence >= oldest.sequence) return;
     oldest.sequence = sequence;
@@ -277,7 +279,7 @@ SnapshotImpl* SnapshotRegistry::TakeListed(bool pinned) {
   node.home_ = &list_home_;
   // relaxed: for a report.
   node.thread_id_.store(ThreadId(), std::memory_order_relaxed);
-  MutexLock lock(db_mutex_);
+  MutexLock lock(db_mutex());
   // relaxed: a statistic.
   path_count_.fetch_add(1, std::memory_order_relaxed);
   if (pinned) {
@@ -304,7 +306,7 @@ void SnapshotRegistry::ReleaseListed(SnapshotImpl* node) {
   }
   SuperVersion* const pin = node->pin();
   std::list<ListedSnapshot> released;  // Freed after the mutex is released.
-  MutexLock lock(db_mutex_);
+  MutexLock lock(db_mutex());
   released.splice(released.end(), list_,
                   static_cast<ListedSnapshot*>(node)->position);
   UnrefLocked(pin);

@@ -34,6 +34,7 @@
 #include <string>
 #include <vector>
 
+#include "db/options/db_mutex.h"
 #include "db/snapshot/snapshot_handshake.h"
 #include "db/snapshot/super_version.h"
 #include "util/base/mutex.h"
@@ -202,16 +203,19 @@ class SnapshotRegistry final : public SlotOwner {
   SequenceNumber ScanOldest();
 
   // Return data for reports.
-  size_t CountLocked();
-  Oldest FindOldestLocked();
+  size_t CountLocked() VARVE_REQUIRES(kDbMutex);
+  Oldest FindOldestLocked() VARVE_REQUIRES(kDbMutex);
   // Returns the SuperVersion that the node pins if it is certainly alive, else
   // null.
-  SuperVersion* PinToReportLocked(const SnapshotImpl& node);
+  SuperVersion* PinToReportLocked(const SnapshotImpl& node)
+      VARVE_REQUIRES(kDbMutex);
 
   // Are called before and after the barrier of an install: see T26.
   // CountPinsLocked gives a reference to each node that pins `old`.
-  void PublishLocked(SuperVersion* next) { handshake_.PublishLocked(next); }
-  void CountPinsLocked(SuperVersion* old);
+  void PublishLocked(SuperVersion* next) VARVE_REQUIRES(kDbMutex) {
+    handshake_.PublishLocked(next);
+  }
+  void CountPinsLocked(SuperVersion* old) VARVE_REQUIRES(kDbMutex);
 
   // Releases the references of all pins, because the DB is closed. Deletes the
   // registry, now or when the last read transaction has ended.
@@ -239,6 +243,9 @@ class SnapshotRegistry final : public SlotOwner {
   }
 
  private:
+  Mutex* db_mutex() const VARVE_RETURN_CAPABILITY(kDbMutex) {
+    return db_mutex_;
+  }
   struct ListedSnapshot : SnapshotImpl {
     std::list<ListedSnapshot>::iterator position;
   };
@@ -281,7 +288,7 @@ class SnapshotRegistry final : public SlotOwner {
                                                     SuperVersion* pin);
   SnapshotImpl* TakeListed(bool pinned);
   void ReleaseListed(SnapshotImpl* node);
-  void UnrefLocked(SuperVersion* super_version);
+  void UnrefLocked(SuperVersion* super_version) VARVE_REQUIRES(kDbMutex);
   // Ends a transaction whose DB was closed.
   void ReleaseOrphan();
   // Calls function(SnapshotThread*, SnapshotImpl*) for every node.

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "db/memtable/memtable.h"
+#include "db/options/db_mutex.h"
 #include "db/version/version.h"
 
 namespace varve {
@@ -74,10 +75,11 @@ class SuperVersionDisposer {
  public:
   // Releases the SuperVersion's references, and collects the objects that can
   // then be freed.
-  virtual void DisposeLocked(SuperVersion* super_version) = 0;
+  virtual void DisposeLocked(SuperVersion* super_version)
+      VARVE_REQUIRES(kDbMutex) = 0;
   // Schedules the collected objects to be freed on another thread. Called after
   // a reader has released the last reference.
-  virtual void FreeLaterLocked() = 0;
+  virtual void FreeLaterLocked() VARVE_REQUIRES(kDbMutex) = 0;
 
  protected:
   ~SuperVersionDisposer() = default;

@@ -18,14 +18,14 @@ SuperVersionCache::SuperVersionCache(bool locks_reads, Mutex* mutex,
 SuperVersion* SuperVersionCache::Reference() {
   // relaxed: a statistic.
   locked_acquires_.fetch_add(1, std::memory_order_relaxed);
-  MutexLock lock(mutex_);
+  MutexLock lock(mutex());
   current_->Ref();
   return current_;
 }
 
 void SuperVersionCache::Release(SuperVersion* super_version) {
   if (!super_version->Unref()) return;
-  MutexLock lock(mutex_);
+  MutexLock lock(mutex());
   disposer_->DisposeLocked(super_version);
   disposer_->FreeLaterLocked();
 }
@@ -48,7 +48,7 @@ SuperVersionCache::Read SuperVersionCache::BeginStale(ThreadRecord* record,
   // relaxed, both: statistics.
   locked_acquires_.fetch_add(1, std::memory_order_relaxed);
   filled_slots_.fetch_add(1, std::memory_order_relaxed);
-  MutexLock lock(mutex_);
+  MutexLock lock(mutex());
   current_->Ref();
   // It is not put in a slot, so that each read comes here and EndCounted
   // reports the close.
@@ -69,7 +69,7 @@ bool SuperVersionCache::EndCounted(const Read& read) {
 }
 
 void SuperVersionCache::InstallLocked(SuperVersion* next) {
-  mutex_->AssertHeld();
+  mutex()->AssertHeld();
   SuperVersion* const old = current_;
   next->number = NewSlotNumber();
   current_ = next;
@@ -78,9 +78,10 @@ void SuperVersionCache::InstallLocked(SuperVersion* next) {
   if (snapshots_ != nullptr) snapshots_->PublishLocked(next);
   if (!locks_reads_) {
     // Its barrier is also the barrier of T26.
-    ScrapeSlots(slot_id_,
-                [this](void* pointer)
-                    VARVE_NO_THREAD_SAFETY_ANALYSIS { UnrefLocked(pointer); });
+    ScrapeSlots(slot_id_, [this](void* pointer) {
+      mutex()->AssertHeld();
+      UnrefLocked(pointer);
+    });
   } else {
     HeavyBarrier();
   }
@@ -95,7 +96,7 @@ void SuperVersionCache::Abandon() {
 
 void SuperVersionCache::Close() {
   UnregisterSlotOwner(slot_id_);
-  MutexLock lock(mutex_);
+  MutexLock lock(mutex());
   UnrefLocked(current_);
   current_ = nullptr;
 }

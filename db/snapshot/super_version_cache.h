@@ -22,6 +22,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "db/options/db_mutex.h"
 #include "db/snapshot/snapshot_registry.h"
 #include "db/snapshot/super_version.h"
 #include "util/base/mutex.h"
@@ -91,7 +92,7 @@ class SuperVersionCache final : public SlotOwner {
   // Makes `next` the current SuperVersion, and takes over the caller's
   // reference. On return, the slot of a thread that is outside a read does not
   // hold the previous one.
-  void InstallLocked(SuperVersion* next);
+  void InstallLocked(SuperVersion* next) VARVE_REQUIRES(kDbMutex);
 
   // Returns the current SuperVersion, or null before the first install.
   SuperVersion* current() const { return current_; }
@@ -124,13 +125,14 @@ class SuperVersionCache final : public SlotOwner {
   }
 
  private:
+  Mutex* mutex() const VARVE_RETURN_CAPABILITY(kDbMutex) { return mutex_; }
   [[gnu::noinline]] Read BeginStale(ThreadRecord* record, ThreadSlot* slot);
   [[gnu::noinline]] bool EndCounted(const Read& read);
-  void UnrefLocked(void* pointer) VARVE_REQUIRES(mutex_);
+  void UnrefLocked(void* pointer) VARVE_REQUIRES(kDbMutex);
 
   // Immutable after construction.
   const bool locks_reads_;
-  Mutex* const mutex_;
+  Mutex* const mutex_;  // The DB's.
   SuperVersionDisposer* const disposer_;
   SnapshotRegistry* const snapshots_;
   uint32_t slot_id_ = 0;

@@ -45,7 +45,7 @@ VersionSet::~VersionSet() {
 }
 
 void VersionSet::Initialize(ManifestState* state, Directory* directory) {
-  mutex_->AssertHeld();
+  mutex()->AssertHeld();
   directory_ = directory;
   if (state->next_file_number == 0) state->next_file_number = 1;
   // relaxed: no other thread has the object yet.
@@ -60,7 +60,7 @@ void VersionSet::Initialize(ManifestState* state, Directory* directory) {
 
 void VersionSet::AddFamilyLocked(FamilyVersions* family,
                                  FamilyManifest* state) {
-  mutex_->AssertHeld();
+  mutex()->AssertHeld();
   family->id_ = state->id;
   family->log_number_ = state->log_number;
   // RocksDB does not write it.
@@ -94,8 +94,8 @@ void VersionSet::InstallLocked(FamilyVersions* family, Version* version) {
 }
 
 void VersionSet::CloseLocked() {
-  mutex_->AssertHeld();
-  while (writing_) writing_done_.Wait(mutex_);
+  mutex()->AssertHeld();
+  while (writing_) writing_done_.Wait(mutex());
   is_closed_ = true;
   manifest_.reset();
 }
@@ -202,9 +202,9 @@ void VersionSet::CompleteEdits(std::span<const FamilyEdit> edits) {
 }
 
 Status VersionSet::LogAndApply(std::span<const FamilyEdit> edits) {
-  mutex_->AssertHeld();
+  mutex()->AssertHeld();
   const LocalSpan span("MANIFEST");
-  while (writing_) writing_done_.Wait(mutex_);
+  while (writing_) writing_done_.Wait(mutex());
   for (const FamilyEdit& part : edits) {
     if (part.family->is_dropped_) return FamilyDropped(part.family->name_);
   }
@@ -240,7 +240,7 @@ Status VersionSet::LogAndApply(std::span<const FamilyEdit> edits) {
   if (status.ok()) {
     std::vector<std::string> snapshot;
     if (fresh) snapshot = EncodeCurrent(*edits[0].edit->last_sequence());
-    mutex_->Unlock();
+    mutex()->Unlock();
     if (fresh) status = CreateManifest(number, snapshot, records, &in_doubt);
     if (fresh && !must_be_fresh && status.IsNoSpace() && !in_doubt) {
       fresh = false;
@@ -251,7 +251,7 @@ Status VersionSet::LogAndApply(std::span<const FamilyEdit> edits) {
     if (!status.ok()) {
       status = status.Annotate("writing " + ManifestFileName(db_path_, number));
     }
-    mutex_->Lock();
+    mutex()->Lock();
   }
   if (status.ok() && fresh) {
     if (manifest_number_ != 0) obsolete_manifests_.push_back(manifest_number_);
@@ -383,8 +383,8 @@ void VersionSet::FinishEdit(std::span<const FamilyEdit> edits,
 
 Status VersionSet::CreateFamiliesLocked(
     std::span<FamilyVersions* const> families, uint64_t log_number) {
-  mutex_->AssertHeld();
-  while (writing_) writing_done_.Wait(mutex_);
+  mutex()->AssertHeld();
+  while (writing_) writing_done_.Wait(mutex());
   // No MANIFEST with a larger id can be read.
   if (families.size() > kMaxColumnFamilyId - max_column_family_) {
     return Status::NotSupported("all ids of column families are used up",
@@ -421,7 +421,7 @@ Status VersionSet::CreateFamiliesLocked(
 
 Status VersionSet::DropFamiliesLocked(
     std::span<FamilyVersions* const> families) {
-  mutex_->AssertHeld();
+  mutex()->AssertHeld();
   std::vector<VersionEdit> edits(families.size());
   std::vector<FamilyEdit> parts;
   for (FamilyVersions* const family : families) {
@@ -465,8 +465,8 @@ uint64_t VersionSet::TotalTableBytesLocked(const FamilyVersions& family) const {
 }
 
 bool VersionSet::FindManifest(uint64_t* number, uint64_t* size) {
-  mutex_->AssertHeld();
-  while (writing_) writing_done_.Wait(mutex_);
+  mutex()->AssertHeld();
+  while (writing_) writing_done_.Wait(mutex());
   if (manifest_ == nullptr) return false;
   *number = manifest_number_;
   *size = manifest_->Size();

@@ -9,6 +9,7 @@
 #include <utility>
 #include <vector>
 
+#include "db/options/db_mutex.h"
 #include "db/version/family_versions.h"
 #include "db/version/manifest_reader.h"
 #include "db/version/version.h"
@@ -24,8 +25,6 @@ namespace varve {
 // and writes the MANIFEST that makes them durable.
 //
 // Thread-safety: the DB mutex guards all functions that do not say otherwise.
-// Debug builds check this at run time, because the compiler's analysis cannot
-// tell that the caller's mutex and `mutex_` here are the same.
 class VersionSet {
  public:
   // A table that no version references any more.
@@ -50,7 +49,8 @@ class VersionSet {
   void Initialize(ManifestState* state, Directory* directory);
   // Adds a family of that state, and takes over its files. The default family
   // comes first. The family must outlive its versions; see RemoveFamilyLocked.
-  void AddFamilyLocked(FamilyVersions* family, FamilyManifest* state);
+  void AddFamilyLocked(FamilyVersions* family, FamilyManifest* state)
+      VARVE_REQUIRES(kDbMutex);
 
   // Applies the edit: writes it to the MANIFEST, syncs the MANIFEST, and
   // installs the resulting version as the family's current one. Fills in the
@@ -63,32 +63,34 @@ class VersionSet {
   // MANIFEST is not used again, and the next edit creates a new one. A later
   // Open may still find the failed edit. So the tables that it adds are kept
   // until a MANIFEST without the edit is durable.
-  Status LogAndApply(FamilyVersions* family, VersionEdit* edit);
+  Status LogAndApply(FamilyVersions* family, VersionEdit* edit)
+      VARVE_REQUIRES(kDbMutex);
   // Does so for several families. After a crash, either all of the edits are
   // found or none. A few edits cost a sync each: see AppendEdits. Many edits
   // start a new MANIFEST, which costs the same number of syncs for any number
   // of edits.
   Status LogAndApply(std::span<const FamilyEdit> edits)
-      VARVE_NO_THREAD_SAFETY_ANALYSIS;
+      VARVE_REQUIRES(kDbMutex);
   // Creates families, all or none. They get the next ids, and need logs from
   // `log_number` on. Returns NotSupported if there are not so many ids.
   Status CreateFamiliesLocked(std::span<FamilyVersions* const> families,
-                              uint64_t log_number);
+                              uint64_t log_number) VARVE_REQUIRES(kDbMutex);
   // Drops families, all or none. They keep their current versions until
   // RemoveFamilyLocked.
-  Status DropFamiliesLocked(std::span<FamilyVersions* const> families);
+  Status DropFamiliesLocked(std::span<FamilyVersions* const> families)
+      VARVE_REQUIRES(kDbMutex);
   // Releases the current version, if any, of a family that was dropped, or
   // whose creation failed.
-  void RemoveFamilyLocked(FamilyVersions* family);
+  void RemoveFamilyLocked(FamilyVersions* family) VARVE_REQUIRES(kDbMutex);
   // Closes the MANIFEST. No edit may follow, and no file becomes obsolete any
   // more.
-  void CloseLocked();
+  void CloseLocked() VARVE_REQUIRES(kDbMutex);
   // Makes the family's current version one without tables. REQUIRES:
   // CloseLocked was called.
-  void EmptyFamilyLocked(FamilyVersions* family);
+  void EmptyFamilyLocked(FamilyVersions* family) VARVE_REQUIRES(kDbMutex);
   // Returns the tables that were released since CloseLocked, whose files stay.
   // The caller owns them.
-  std::vector<ObsoleteTable> TakeReleasedLocked() {
+  std::vector<ObsoleteTable> TakeReleasedLocked() VARVE_REQUIRES(kDbMutex) {
     return std::exchange(doubtful_files_, {});
   }
   // The live families, by increasing id.
@@ -122,11 +124,13 @@ class VersionSet {
   // edit that is being written. Returns false if no MANIFEST is open: before
   // the first edit, or after a failed write.
   // May release the mutex and reacquire it.
-  bool FindManifest(uint64_t* number, uint64_t* size);
+  bool FindManifest(uint64_t* number, uint64_t* size) VARVE_REQUIRES(kDbMutex);
 
   // Returns the number of the first log that recovery needs, by the MANIFEST. A
   // family may need only later ones by now.
-  uint64_t FirstLogNumberLocked() const { return min_log_number_to_keep_; }
+  uint64_t FirstLogNumberLocked() const VARVE_REQUIRES(kDbMutex) {
+    return min_log_number_to_keep_;
+  }
   uint64_t manifest_number() const { return manifest_number_; }
   const std::string& db_id() const { return db_id_; }
   // Sets the id for the next MANIFEST, unless the database has one.
@@ -139,15 +143,18 @@ class VersionSet {
   // Returns the numbers of the MANIFESTs that were replaced.
   std::vector<uint64_t>* obsolete_manifests() { return &obsolete_manifests_; }
 
-  void UnrefVersionLocked(Version* version);
+  void UnrefVersionLocked(Version* version) VARVE_REQUIRES(kDbMutex);
   // Returns the number of the family's versions that exist.
-  size_t CountVersionsLocked(const FamilyVersions& family) const;
+  size_t CountVersionsLocked(const FamilyVersions& family) const
+      VARVE_REQUIRES(kDbMutex);
   // Returns the bytes of all of the family's tables on disk: the tables of its
   // live versions, obsolete tables whose removal has not begun, and tables kept
   // for failed edits.
-  uint64_t TotalTableBytesLocked(const FamilyVersions& family) const;
+  uint64_t TotalTableBytesLocked(const FamilyVersions& family) const
+      VARVE_REQUIRES(kDbMutex);
 
  private:
+  Mutex* mutex() const VARVE_RETURN_CAPABILITY(kDbMutex) { return mutex_; }
   // Appends the records to the MANIFEST, each with a sync. Sets *in_doubt to
   // whether an Open may find the records although this failed. If it is false,
   // the MANIFEST is unchanged. `only_removes`: the edits may use the space that
@@ -178,16 +185,18 @@ class VersionSet {
   bool EditsOutgrowSnapshot() const;
   // Returns whether a new MANIFEST costs less than appending so many edits.
   bool SnapshotIsCheaperThan(size_t edit_count) const;
-  void InstallLocked(FamilyVersions* family, Version* version);
+  void InstallLocked(FamilyVersions* family, Version* version)
+      VARVE_REQUIRES(kDbMutex);
   // Ends the part of an edit that was tried.
   void FinishEdit(std::span<const FamilyEdit> edits,
                   const std::vector<Version*>& versions, const Status& status,
-                  bool in_doubt);
-  void UnrefLocked(Version* version, std::vector<ObsoleteTable>* unused);
+                  bool in_doubt) VARVE_REQUIRES(kDbMutex);
+  void UnrefLocked(Version* version, std::vector<ObsoleteTable>* unused)
+      VARVE_REQUIRES(kDbMutex);
 
   const std::string db_path_;
   Env* const env_;
-  Mutex* const mutex_;
+  Mutex* const mutex_;  // The DB's.
   Directory* directory_ = nullptr;
 
   std::atomic<uint64_t> next_file_number_{2};

@@ -140,8 +140,7 @@ void WalSet::AddLocked(Wal wal) {
   has_failed_ = false;
 }
 
-// The analysis cannot tell that mutex_ is the DB's.
-Status WalSet::SyncLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
+Status WalSet::SyncLocked() {
   // A later log must not outlive an earlier one's tail. So all logs that are
   // not durable are synced, oldest first.
   std::vector<std::shared_ptr<wal::Writer>> writers;
@@ -149,7 +148,7 @@ Status WalSet::SyncLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
     if (!wal.synced) writers.push_back(wal.writer);
   }
   const bool sync_directory = !directory_synced_;
-  mutex_->Unlock();
+  mutex()->Unlock();
   Status status;
   if (sync_directory) status = db_directory_->directory()->Sync();
   {
@@ -164,7 +163,7 @@ Status WalSet::SyncLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
   // Synced updates are durable only if their log can be found.
   if (status.ok()) status = db_directory_->Verify();
   RecordTick(stats_, Ticker::kWalFileSynced, writers.size());
-  mutex_->Lock();
+  mutex()->Lock();
   if (!status.ok()) return status;
   directory_synced_ = true;
   for (Wal& wal : wals_) {
@@ -176,14 +175,13 @@ Status WalSet::SyncLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
   return status;
 }
 
-Status WalSet::SyncBeforeLocked(uint64_t number)
-    VARVE_NO_THREAD_SAFETY_ANALYSIS {
+Status WalSet::SyncBeforeLocked(uint64_t number) {
   std::vector<std::shared_ptr<wal::Writer>> writers;
   for (const Wal& wal : wals_) {
     if (wal.number < number && !wal.synced) writers.push_back(wal.writer);
   }
   if (writers.empty()) return Status::OK();
-  mutex_->Unlock();
+  mutex()->Unlock();
   sync_mutex_.Lock();
   Status status;
   for (const auto& writer : writers) {
@@ -193,14 +191,14 @@ Status WalSet::SyncBeforeLocked(uint64_t number)
     RecordTick(stats_, Ticker::kWalFileSynced);
     if (!status.ok()) {
       // The leader reads a failure with either mutex.
-      mutex_->Lock();
+      mutex()->Lock();
       writer->Fail(status);
-      mutex_->Unlock();
+      mutex()->Unlock();
       break;
     }
   }
   sync_mutex_.Unlock();
-  mutex_->Lock();
+  mutex()->Lock();
   if (!status.ok()) return status;
   for (Wal& wal : wals_) {
     if (wal.number < number) wal.synced = true;

@@ -30,6 +30,7 @@
 #include <vector>
 
 #include "db/directory/db_directory.h"
+#include "db/options/db_mutex.h"
 #include "db/wal/wal_writer.h"
 #include "db/write/write_queue.h"
 #include "monitoring/instrumented_file.h"
@@ -90,7 +91,9 @@ class WalSet {
   }
   // Sets the size at which a log should be replaced. REQUIRES: leadership, and
   // the mutex.
-  void SetMaxLogBytesLocked(uint64_t bytes) { max_log_bytes_ = bytes; }
+  void SetMaxLogBytesLocked(uint64_t bytes) VARVE_REQUIRES(kDbMutex) {
+    max_log_bytes_ = bytes;
+  }
   uint64_t max_log_bytes() const { return max_log_bytes_; }
   // Creates a log, which replaces a file of that name. `space_is_short`:
   // allocates no more space than needed.
@@ -104,69 +107,83 @@ class WalSet {
   // ---- With the mutex ----
 
   // Makes the log the newest.
-  void AddLocked(Wal wal);
+  void AddLocked(Wal wal) VARVE_REQUIRES(kDbMutex);
   // Syncs all written updates. May release the mutex and reacquire it.
   // REQUIRES: leadership of the queue.
-  Status SyncLocked();
+  Status SyncLocked() VARVE_REQUIRES(kDbMutex);
   // Does SyncLocked for a group of writers, and records its duration as the
   // expected duration of the next one.
-  Status SyncForGroupLocked();
+  Status SyncForGroupLocked() VARVE_REQUIRES(kDbMutex);
   // Syncs the logs before `number`, which is not after the newest one. May
   // release the mutex and reacquire it. Can be called without leadership. After
   // an error, the log that caused it has failed. The directory is not synced.
-  Status SyncBeforeLocked(uint64_t number);
+  Status SyncBeforeLocked(uint64_t number) VARVE_REQUIRES(kDbMutex);
   uint64_t group_sync_us() const { return group_sync_us_; }
   // Records that the directory was synced after the newest log was created.
-  void SetDirectorySyncedLocked() { directory_synced_ = true; }
+  void SetDirectorySyncedLocked() VARVE_REQUIRES(kDbMutex) {
+    directory_synced_ = true;
+  }
 
   // Returns true if nothing may be added to the newest log.
   bool has_failed() const { return has_failed_; }
-  void FailLocked() { has_failed_ = true; }
+  void FailLocked() VARVE_REQUIRES(kDbMutex) { has_failed_ = true; }
   // Returns true if all written updates can be made durable.
-  bool AreGoodLocked() const;
+  bool AreGoodLocked() const VARVE_REQUIRES(kDbMutex);
   // Clears a sync error of the directory. Logs whose names may be lost fail
   // with that error.
-  void ClearDirectoryErrorLocked(const Status& error);
+  void ClearDirectoryErrorLocked(const Status& error) VARVE_REQUIRES(kDbMutex);
   // Returns how the newest log is written; see WritableFile::WritePath.
-  std::string WritePathLocked() const;
+  std::string WritePathLocked() const VARVE_REQUIRES(kDbMutex);
   // Returns true if it differs from the path at the last call.
-  bool WritePathChangedLocked();
+  bool WritePathChangedLocked() VARVE_REQUIRES(kDbMutex);
   // Returns the calls of logs that waited.
   const FileWaits& waits() const { return *waits_; }
   // Releases the space allocated after the ends of logs.
-  void ReleaseSpaceLocked();
+  void ReleaseSpaceLocked() VARVE_REQUIRES(kDbMutex);
 
-  bool EmptyLocked() const { return wals_.empty(); }
+  bool EmptyLocked() const VARVE_REQUIRES(kDbMutex) { return wals_.empty(); }
   // REQUIRES: there is a log.
-  uint64_t OldestLocked() const { return wals_.front().number; }
-  uint64_t NewestLocked() const { return wals_.back().number; }
+  uint64_t OldestLocked() const VARVE_REQUIRES(kDbMutex) {
+    return wals_.front().number;
+  }
+  uint64_t NewestLocked() const VARVE_REQUIRES(kDbMutex) {
+    return wals_.back().number;
+  }
   // Returns the time since the oldest log was created.
-  uint64_t OldestAgeMicrosLocked() const;
+  uint64_t OldestAgeMicrosLocked() const VARVE_REQUIRES(kDbMutex);
   // Returns the bytes of the logs from `number` on, but for the newest.
-  uint64_t OlderBytesLocked(uint64_t number = 0) const;
+  uint64_t OlderBytesLocked(uint64_t number = 0) const VARVE_REQUIRES(kDbMutex);
   // Returns the numbers and sizes of the logs from `number` on.
   std::vector<std::pair<uint64_t, uint64_t>> SizesFromLocked(
-      uint64_t number) const;
+      uint64_t number) const VARVE_REQUIRES(kDbMutex);
   // Marks the logs before `number` as obsolete.
-  void ReleaseLocked(uint64_t number);
-  bool HasObsoleteLocked() const { return !obsolete_.empty(); }
+  void ReleaseLocked(uint64_t number) VARVE_REQUIRES(kDbMutex);
+  bool HasObsoleteLocked() const VARVE_REQUIRES(kDbMutex) {
+    return !obsolete_.empty();
+  }
   // Call CountRemovedLocked when their removal has ended.
-  std::vector<Wal> TakeObsoleteLocked() { return std::exchange(obsolete_, {}); }
-  void CountRemovedLocked(const std::vector<Wal>& removed);
+  std::vector<Wal> TakeObsoleteLocked() VARVE_REQUIRES(kDbMutex) {
+    return std::exchange(obsolete_, {});
+  }
+  void CountRemovedLocked(const std::vector<Wal>& removed)
+      VARVE_REQUIRES(kDbMutex);
   // Returns the bytes of obsolete logs whose removal has not ended.
-  uint64_t ObsoleteBytesLocked() const { return obsolete_bytes_; }
+  uint64_t ObsoleteBytesLocked() const VARVE_REQUIRES(kDbMutex) {
+    return obsolete_bytes_;
+  }
 
   // Closes all logs. The set is empty afterwards, even on failure.
-  Status CloseLocked();
+  Status CloseLocked() VARVE_REQUIRES(kDbMutex);
   // Drops all logs in a child created by fork(). The files do not write their
   // buffers (env/posix_file.cc).
-  void AbandonLocked();
+  void AbandonLocked() VARVE_REQUIRES(kDbMutex);
 
  private:
+  Mutex* mutex() const VARVE_RETURN_CAPABILITY(kDbMutex) { return mutex_; }
   DbDirectory* const db_directory_;
   const Options* const options_;
   StatisticsImpl* const stats_;
-  Mutex* const mutex_;
+  Mutex* const mutex_;  // The DB's.
   const std::shared_ptr<FileWaits> waits_ = std::make_shared<FileWaits>();
   std::deque<Wal> wals_;  // Oldest first.
   // Held during a sync of logs. Taken before *mutex_.

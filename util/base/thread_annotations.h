@@ -35,6 +35,9 @@
 #define VARVE_ASSERT_HELD(...) \
   VARVE_THREAD_ATTRIBUTE(assert_capability(__VA_ARGS__))
 
+// On a function: it returns the mutex that is known by this name.
+#define VARVE_RETURN_CAPABILITY(mu) VARVE_THREAD_ATTRIBUTE(lock_returned(mu))
+
 // On a function: the locking is correct but the analysis cannot follow it.
 // State the reason.
 #define VARVE_NO_THREAD_SAFETY_ANALYSIS \

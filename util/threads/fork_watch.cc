@@ -32,9 +32,9 @@ class ForkWatchList {
   }
 
  private:
-  static void Before() VARVE_NO_THREAD_SAFETY_ANALYSIS { Get().mu_.Lock(); }
-  static void InParent() VARVE_NO_THREAD_SAFETY_ANALYSIS { Get().mu_.Unlock(); }
-  static void InChild() VARVE_NO_THREAD_SAFETY_ANALYSIS {
+  static void Before() VARVE_ACQUIRE(Get().mu_) { Get().mu_.Lock(); }
+  static void InParent() VARVE_RELEASE(Get().mu_) { Get().mu_.Unlock(); }
+  static void InChild() VARVE_RELEASE(Get().mu_) {
     for (ForkWatch::Registration* each = Get().first_; each != nullptr;
          each = each->next_) {
       each->watch_->InForkedChild();

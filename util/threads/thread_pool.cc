@@ -81,7 +81,7 @@ void ThreadPool::WaitForIdle() {
   while (!queue_.empty() || running_jobs_ > 0) idle_cv_.Wait(&mu_);
 }
 
-void ThreadPool::InForkedChild() VARVE_NO_THREAD_SAFETY_ANALYSIS {
+void ThreadPool::InForkedChild() {
   MakeFree(&mu_);
   MakeFree(&work_cv_);
   MakeFree(&idle_cv_);

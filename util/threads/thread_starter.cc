@@ -67,7 +67,7 @@ void ThreadStarter::Run() {
   }
 }
 
-void ThreadStarter::InForkedChild() VARVE_NO_THREAD_SAFETY_ANALYSIS {
+void ThreadStarter::InForkedChild() {
   MakeFree(&mu_);
   MakeFree(&request_cv_);
   MakeFree(&done_cv_);

@@ -23,7 +23,7 @@ class ColumnFamilyTest : public ::testing::Test {
  protected:
   void SetUp() override {
     parts_.Begin(nullptr);
-    MutexLock lock(&mutex_);
+    MutexLock lock(mutex_.lockable());
     family_.BeginLocked(family_.NewMemTable(1), {});
     family_.InstallSuperVersionLocked(false);
   }
@@ -41,19 +41,19 @@ class ColumnFamilyTest : public ::testing::Test {
     versions_.SetLastSequence(sequence_);
   }
   void Switch() {
-    MutexLock lock(&mutex_);
+    MutexLock lock(mutex_.lockable());
     family_.SwitchLocked(family_.NewMemTable(++wal_));
     family_.InstallSuperVersionLocked(false);
   }
   void Flush(size_t count) {
-    MutexLock lock(&mutex_);
+    MutexLock lock(mutex_.lockable());
     const auto flushed = family_.RemoveFlushedLocked(count);
     family_.InstallSuperVersionLocked(false);
     family_.RetireLocked(flushed);
     family_.CountFlushedLocked(count);
   }
   size_t FreeObsolete() {
-    MutexLock lock(&mutex_);
+    MutexLock lock(mutex_.lockable());
     const auto obsolete = family_.TakeObsoleteLocked();
     for (MemTable* memtable : obsolete) delete memtable;
     return obsolete.size();
@@ -63,7 +63,7 @@ class ColumnFamilyTest : public ::testing::Test {
   const std::unique_ptr<Env> env_ = NewMemoryEnv(Env::Default());
   int asked_to_free_ = 0;
   FamilyParts parts_{&options_, env_.get(), [this] { ++asked_to_free_; }};
-  Mutex& mutex_ = parts_.mutex;
+  TestDbMutex& mutex_ = parts_.mutex;
   VersionSet& versions_ = parts_.versions;
   ColumnFamily& family_ = parts_.family;
   SequenceNumber sequence_ = 0;
@@ -96,6 +96,7 @@ TEST_F(ColumnFamilyTest, ANewMemTableBeginsWithTheMemoryThatIsExpected) {
 }
 
 TEST_F(ColumnFamilyTest, AMemTableGoesFromHandToHand) {
+  IsOnlyThread();
   Put("a");
   Switch();
   Put("b");
@@ -137,6 +138,7 @@ TEST_F(ColumnFamilyTest, KnowsKeysInMemTables) {
   EXPECT_FALSE(family_.MemTablesOverlap(&a, &c));
   EXPECT_TRUE(family_.MemTablesOverlap(&c, &e));
   EXPECT_TRUE(family_.MemTablesOverlap(&e, &z));
+  IsOnlyThread();
   EXPECT_FALSE(family_.HasUnloggedLocked());
   family_.memtable()->SetHasUnlogged();
   Switch();
@@ -144,6 +146,7 @@ TEST_F(ColumnFamilyTest, KnowsKeysInMemTables) {
 }
 
 TEST_F(ColumnFamilyTest, AFullMemTableWaitsForASlot) {
+  IsOnlyThread();
   options_.max_write_buffer_number = 2;
   EXPECT_FALSE(family_.MustSwitchLocked());
   while (!family_.MemTableIsFull()) Put(std::to_string(sequence_), 1000);
@@ -169,6 +172,7 @@ TEST_F(ColumnFamilyTest, AFullMemTableWaitsForASlot) {
 }
 
 TEST_F(ColumnFamilyTest, CountsWrittenBytes) {
+  IsOnlyThread();
   EXPECT_TRUE(family_.PaceIsDue());
   family_.CountWritten(100, true);
   family_.CountWritten(10, false);
@@ -186,16 +190,17 @@ TEST_F(ColumnFamilyTest, AFlushOfLittleDoesNotPaceWriters) {
   Put("little");
   Switch();
   {
-    MutexLock lock(&mutex_);
+    MutexLock lock(mutex_.lockable());
     family_.MeasureFlushLocked(1, /*micros=*/10000, /*table_bytes=*/900);
   }
   Flush(1);
   for (int mebibytes = 1; mebibytes <= 32; ++mebibytes) {
+    MutexLock lock(mutex_.lockable());
     family_.CountWritten(1 << 20, true);
     EXPECT_EQ(family_.PauseMicrosLocked(1 << 20, /*may_pause=*/true), 0u)
         << mebibytes;
   }
-  MutexLock lock(&mutex_);
+  MutexLock lock(mutex_.lockable());
   EXPECT_EQ(family_.UpdateStallLocked().no_memtable, false);
   EXPECT_EQ(family_.pace_micros(), 0u);
 }

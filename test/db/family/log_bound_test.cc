@@ -24,11 +24,11 @@ class LogBoundTest : public ::testing::Test {
     options_.write_buffer_size = kBound;
     other_options_.write_buffer_size = kBound;
     options_.max_total_wal_size = kBound;
-    MutexLock lock(&parts_.mutex);
+    MutexLock lock(parts_.core.mutex());
     bound_.UpdateLogSizeLocked();
   }
   std::vector<ColumnFamily*> Holders(std::vector<ColumnFamily*> families = {}) {
-    MutexLock lock(&parts_.mutex);
+    MutexLock lock(parts_.core.mutex());
     bound_.AddHoldersLocked(&families);
     return families;
   }
@@ -39,16 +39,16 @@ class LogBoundTest : public ::testing::Test {
     options_.max_total_wal_size = kBound;
   }
 
-  Options options_ = TinyOptions();
   Options other_options_ = TinyOptions();
   const std::unique_ptr<Env> env_ = NewMemoryEnv(Env::Default());
-  EngineParts parts_{&options_, env_.get()};
-  LogBound& bound_ = parts_.control.log_bound();
-  ColumnFamily* const default_ = &parts_.family;
+  EngineParts parts_{TinyOptions(), env_.get()};
+  Options& options_ = parts_.core.options;
+  LogBound& bound_ = parts_.core.log_bound;
+  ColumnFamily* const default_ = &parts_.core.default_family;
 };
 
 TEST_F(LogBoundTest, ComputesTheBoundFromTheMemTables) {
-  MutexLock lock(&parts_.mutex);
+  MutexLock lock(parts_.core.mutex());
   EXPECT_EQ(bound_.MaxBytesLocked(), kBound);
   options_.max_total_wal_size = 0;
   options_.max_write_buffer_number = 3;
@@ -62,19 +62,19 @@ TEST_F(LogBoundTest, CountsAllFamiliesEvenIfTheyAreMany) {
   for (int i = 0; i < 9; ++i) {
     parts_.Add("family" + std::to_string(i), &other_options_);
   }
-  MutexLock lock(&parts_.mutex);
+  MutexLock lock(parts_.core.mutex());
   EXPECT_EQ(bound_.MaxBytesLocked(), 10 * kBound);
 }
 
 TEST_F(LogBoundTest, MakesSeveralLogsOfTheBound) {
-  EXPECT_EQ(parts_.wals.max_log_bytes(), kBound / 4);
-  MutexLock lock(&parts_.mutex);
+  EXPECT_EQ(parts_.core.wals.max_log_bytes(), kBound / 4);
+  MutexLock lock(parts_.core.mutex());
   options_.max_total_wal_size = 100 * kBound;
   bound_.UpdateLogSizeLocked();
-  EXPECT_EQ(parts_.wals.max_log_bytes(), kBound + kBound / 4);
+  EXPECT_EQ(parts_.core.wals.max_log_bytes(), kBound + kBound / 4);
   options_.max_total_wal_size = 1;
   bound_.UpdateLogSizeLocked();
-  EXPECT_EQ(parts_.wals.max_log_bytes(), 64u << 10);
+  EXPECT_EQ(parts_.core.wals.max_log_bytes(), 64u << 10);
 }
 
 TEST_F(LogBoundTest, AddsTheFamilyOfTheOldestLog) {
@@ -118,9 +118,9 @@ TEST_F(LogBoundTest, WritersWaitOnlyAfterAFlushHasBegun) {
   parts_.Put(idle, "key");
   bool flushes = false;
   for (;;) {
-    parts_.Put(default_, "key", parts_.wals.max_log_bytes());
+    parts_.Put(default_, "key", parts_.core.wals.max_log_bytes());
     {
-      MutexLock lock(&parts_.mutex);
+      MutexLock lock(parts_.core.mutex());
       if (bound_.CheckLocked(true)) break;
     }
     flushes |= !Holders().empty();
@@ -132,7 +132,7 @@ TEST_F(LogBoundTest, WritersWaitOnlyAfterAFlushHasBegun) {
 TEST_F(LogBoundTest, HoldsWritersUpOnlyIfLogsWillBeFreed) {
   parts_.Put(default_, "key", kBound);
   parts_.Switch({default_});
-  MutexLock lock(&parts_.mutex);
+  MutexLock lock(parts_.core.mutex());
   EXPECT_FALSE(bound_.CheckLocked(false));
   EXPECT_FALSE(bound_.holds_up());
   EXPECT_TRUE(bound_.CheckLocked(true));
@@ -145,7 +145,7 @@ TEST_F(LogBoundTest, HoldsWritersUpOnlyIfLogsWillBeFreed) {
 TEST_F(LogBoundTest, NamesTheFamilyThatNeedsTheOldestLog) {
   ColumnFamily* const a = parts_.Add("a", &other_options_);
   const auto describe = [this] {
-    MutexLock lock(&parts_.mutex);
+    MutexLock lock(parts_.core.mutex());
     return bound_.DescribeOldestLocked();
   };
   EXPECT_NE(describe().find("needed by no column family"), std::string::npos);

@@ -24,14 +24,14 @@ class TouchedFamiliesTest : public ThreeFamiliesTest {
   }
   std::vector<ColumnFamily*> Touched() {
     std::vector<ColumnFamily*> touched;
-    TouchedFamilies(parts_.families, batch_, nullptr)
+    TouchedFamilies(parts_.core.families, batch_, nullptr)
         .ForEach([&](ColumnFamily* family) { touched.push_back(family); });
     return touched;
   }
   // Makes it known that the family has no live key.
   void Empty(ColumnFamily* family) {
     WalkedRange walk;
-    walk.sequence = parts_.versions.LastSequence();
+    walk.sequence = parts_.core.versions->LastSequence();
     walk.dead = 1000;
     family->dead_walks()->leader_ranges()->Learn(walk, walk.sequence);
     ASSERT_TRUE(IsKnownDead(family));
@@ -41,14 +41,14 @@ class TouchedFamiliesTest : public ThreeFamiliesTest {
     const Slice key = "k";
     bool is_dead = false;
     family->dead_walks()->ranges().Find(
-        &key, parts_.versions.LastSequence(), true,
+        &key, parts_.core.versions->LastSequence(), true,
         [&is_dead](const DeadRange&, bool contains) { is_dead = contains; });
     return is_dead;
   }
   void Drop(ColumnFamily* family) {
-    MutexLock lock(&parts_.mutex);
+    MutexLock lock(parts_.core.mutex());
     family->SetDroppedLocked();
-    parts_.families.DropLocked(family);
+    parts_.core.families.DropLocked(family);
   }
 
   WriteBatch batch_;
@@ -71,17 +71,16 @@ TEST_F(TouchedFamiliesTest, VisitsTheFamilyOfTheOnlyUpdate) {
   const WriteQueue::SingleUpdate update{a_, ValueType::kValue, "k", "value",
                                         PreviewXxh3("k")};
   int visits = 0;
-  TouchedFamilies(parts_.families, batch_, &update)
+  TouchedFamilies(parts_.core.families, batch_, &update)
       .ForEach([&](ColumnFamily* family) {
         EXPECT_EQ(family, a_);
         ++visits;
       });
   EXPECT_EQ(visits, 1);
-  MutexLock lock(&parts_.mutex);
+  MutexLock lock(parts_.core.mutex());
   a_->SetDroppedLocked();
-  TouchedFamilies(parts_.families, batch_, &update).ForEach([&](ColumnFamily*) {
-    ++visits;
-  });
+  TouchedFamilies(parts_.core.families, batch_, &update)
+      .ForEach([&](ColumnFamily*) { ++visits; });
   EXPECT_EQ(visits, 1);
 }
 
@@ -89,20 +88,20 @@ TEST_F(TouchedFamiliesTest, KnowsDroppedFamilies) {
   Add(a_);
   Add(b_);
   WriteQueue::Writer writer({}, &batch_);
-  EXPECT_TRUE(FamiliesAreLive(parts_.families, writer));
+  EXPECT_TRUE(FamiliesAreLive(parts_.core.families, writer));
   Drop(a_);
-  EXPECT_FALSE(FamiliesAreLive(parts_.families, writer));
+  EXPECT_FALSE(FamiliesAreLive(parts_.core.families, writer));
   EXPECT_EQ(Touched(), std::vector{b_});
 }
 
 TEST_F(TouchedFamiliesTest, FindsTheFamilyThatHoldsTheWriteUpMost) {
   Add(default_);
   Add(a_);
-  const TouchedFamilies touched(parts_.families, batch_, nullptr);
+  const TouchedFamilies touched(parts_.core.families, batch_, nullptr);
   parts_.Put(b_, "key");
   parts_.Switch({b_});
   {
-    MutexLock lock(&parts_.mutex);
+    MutexLock lock(parts_.core.mutex());
     // No family that the batch updates is held up.
     EXPECT_EQ(touched.MostPressedLocked()->StopCauseLocked(),
               StallCause::kNone);
@@ -113,7 +112,7 @@ TEST_F(TouchedFamiliesTest, FindsTheFamilyThatHoldsTheWriteUpMost) {
     parts_.Put(a_, "key");
     if (i == 0) parts_.Switch({a_});
   }
-  MutexLock lock(&parts_.mutex);
+  MutexLock lock(parts_.core.mutex());
   EXPECT_EQ(touched.MostPressedLocked(), a_);
   EXPECT_EQ(a_->StopCauseLocked(), StallCause::kMemTables);
 }
@@ -122,7 +121,7 @@ TEST_F(TouchedFamiliesTest, MarksTheMemTablesOfUnloggedUpdates) {
   Add(a_);
   WriteQueue::Writer writer({}, &batch_);
   WriteQueue::Group group(&writer);
-  MarkUnlogged(parts_.families, group);
+  MarkUnlogged(parts_.core.families, group);
   EXPECT_TRUE(a_->memtable()->has_unlogged());
   EXPECT_FALSE(b_->memtable()->has_unlogged());
   EXPECT_FALSE(default_->memtable()->has_unlogged());
@@ -133,7 +132,7 @@ TEST_F(TouchedFamiliesTest, MarksNoMemTableOfARefusedBatch) {
   WriteQueue::Writer writer({}, &batch_);
   writer.is_refused = true;
   WriteQueue::Group group(&writer);
-  MarkUnlogged(parts_.families, group);
+  MarkUnlogged(parts_.core.families, group);
   EXPECT_FALSE(a_->memtable()->has_unlogged());
   EXPECT_FALSE(default_->memtable()->has_unlogged());
 }
@@ -144,16 +143,16 @@ TEST_F(TouchedFamiliesTest, CutsTheDeadRangesOfTouchedFamilies) {
   WriteQueue::Writer writer({}, &batch_);
   WriteQueue::Group group(&writer);
   writer.is_refused = true;
-  CutDeadRanges(parts_.families, group);
+  CutDeadRanges(parts_.core.families, group);
   EXPECT_TRUE(IsKnownDead(a_));
   writer.is_refused = false;
-  CutDeadRanges(parts_.families, group);
+  CutDeadRanges(parts_.core.families, group);
   EXPECT_FALSE(IsKnownDead(a_));
   EXPECT_TRUE(IsKnownDead(b_));
   EXPECT_TRUE(IsKnownDead(default_));
   batch_.Clear();
   Add(default_);
-  CutDeadRanges(parts_.families, group);
+  CutDeadRanges(parts_.core.families, group);
   EXPECT_FALSE(IsKnownDead(default_));
   EXPECT_TRUE(IsKnownDead(b_));
 }

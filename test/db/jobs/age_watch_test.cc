@@ -12,6 +12,7 @@
 #include <atomic>
 
 #include "env/stopwatch.h"
+#include "test/testing/db/test_db_mutex.h"
 
 namespace varve::test {
 namespace {
@@ -41,31 +42,31 @@ class AgeWatchTest : public ::testing::Test {
             }};
   }
   void TearDown() override {
-    MutexLock lock(&mutex_);
+    MutexLock lock(mutex_.lockable());
     StopLocked();
     AwaitEndLocked();
   }
-  void StopLocked() {
+  void StopLocked() VARVE_REQUIRES(kDbMutex) {
     scheduler_.StopLocked();
     watch_.SignalLocked();
   }
-  void AwaitEndLocked() VARVE_NO_THREAD_SAFETY_ANALYSIS {
+  void AwaitEndLocked() VARVE_REQUIRES(kDbMutex) {
     while (watch_.is_running()) scheduler_.WaitLocked();
   }
-  void StartLocked() {
+  void StartLocked() VARVE_REQUIRES(kDbMutex) {
     watch_.StartLocked();
     watch_.StartLocked();
     EXPECT_TRUE(watch_.is_running());
   }
   // Lets the thread look at the clock that many times.
-  void AwaitLooksLocked(int count) {
+  void AwaitLooksLocked(int count) VARVE_REQUIRES(kDbMutex) {
     const int end = looks_ + count;
     while (looks_ < end) scheduler_.WaitForLocked(kStepUs);
   }
 
   DateEnv env_;
-  Mutex mutex_;
-  BackgroundScheduler scheduler_{&env_, &mutex_};
+  TestDbMutex mutex_;
+  BackgroundScheduler scheduler_{&env_, mutex_.lockable()};
   bool wanted_ = true;  // Guarded by mutex_, like the next members.
   uint64_t shortest_age_s_ = 100;
   uint64_t due_s_ = UINT64_MAX;
@@ -73,11 +74,11 @@ class AgeWatchTest : public ::testing::Test {
   int looks_ = 0;
   int acts_ = 0;
   int last_act_ = 0;
-  AgeWatch watch_{&env_, &mutex_, &scheduler_, kStepUs, Owner()};
+  AgeWatch watch_{&env_, mutex_.lockable(), &scheduler_, kStepUs, Owner()};
 };
 
 TEST_F(AgeWatchTest, ActsWhenTheClockSaysSo) {
-  MutexLock lock(&mutex_);
+  MutexLock lock(mutex_.lockable());
   due_s_ = 2000;
   StartLocked();
   AwaitLooksLocked(3);
@@ -94,7 +95,7 @@ TEST_F(AgeWatchTest, ActsWhenTheClockSaysSo) {
 }
 
 TEST_F(AgeWatchTest, DoesNotActAtOnceWhenItHasActed) {
-  MutexLock lock(&mutex_);
+  MutexLock lock(mutex_.lockable());
   due_s_ = 1000;
   stays_due_ = true;
   last_act_ = 2;
@@ -109,14 +110,14 @@ TEST_F(AgeWatchTest, DoesNotActAtOnceWhenItHasActed) {
 }
 
 TEST_F(AgeWatchTest, DoesNotStartWhereItIsNotWanted) {
-  MutexLock lock(&mutex_);
+  MutexLock lock(mutex_.lockable());
   wanted_ = false;
   watch_.StartLocked();
   EXPECT_FALSE(watch_.is_running());
 }
 
 TEST_F(AgeWatchTest, EndsWhenItIsNotWantedAnyMore) {
-  MutexLock lock(&mutex_);
+  MutexLock lock(mutex_.lockable());
   StartLocked();
   wanted_ = false;
   watch_.StartLocked();
@@ -126,7 +127,7 @@ TEST_F(AgeWatchTest, EndsWhenItIsNotWantedAnyMore) {
 }
 
 TEST_F(AgeWatchTest, EndsWhenTheSchedulerStops) {
-  MutexLock lock(&mutex_);
+  MutexLock lock(mutex_.lockable());
   StartLocked();
   StopLocked();
   AwaitEndLocked();

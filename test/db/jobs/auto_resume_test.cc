@@ -2,16 +2,16 @@
 //
 // Goal: the thread tries as long as something is to be resumed, ends then or
 // when the database is closed, and can be started again. Method: the thread
-// itself, with functions that count in place of a database.
+// itself, with functions that count in place of a database in memory.
 
 #include "db/jobs/auto_resume.h"
 
 #include <gtest/gtest.h>
 
+#include <cerrno>
 #include <memory>
-#include <utility>
 
-#include "test/testing/db_helpers.h"
+#include "test/testing/db/core_parts.h"
 
 namespace varve::test {
 namespace {
@@ -19,44 +19,47 @@ namespace {
 class AutoResumeTest : public ::testing::Test {
  protected:
   void AwaitEnd() {
-    MutexLock lock(&mutex_);
-    while (resume_.is_running()) scheduler_.WaitLocked();
+    MutexLock lock(core_.mutex());
+    while (resume_.is_running()) core_.scheduler.WaitLocked();
   }
   void Start() {
-    MutexLock lock(&mutex_);
+    MutexLock lock(core_.mutex());
     resume_.StartLocked();
     EXPECT_TRUE(resume_.is_running());
   }
 
-  const Options options_ = TinyOptions();
-  Mutex mutex_;
-  DbDirectory place_{Env::Default(), "/none"};
-  WalSet wals_{&place_, &options_, nullptr, &mutex_};
-  const InternalKeyComparator comparator_{options_.comparator};
-  BackgroundScheduler scheduler_{Env::Default(), &mutex_};
-  EventQueue events_{{}, &mutex_};
-  ObsoleteFiles obsolete_{ObsoleteFiles::Parts{&place_, nullptr, &wals_,
-                                               nullptr, &events_, &scheduler_,
-                                               nullptr, &mutex_}};
-  int attempts_ = 0;  // Guarded by mutex_, as is what follows.
-  int needed_ = 0;    // Attempts until nothing is to be resumed.
-  AutoResume resume_{Env::Default(),
-                     &mutex_,
-                     &scheduler_,
-                     &obsolete_,
-                     [this] { return attempts_ < needed_; },
-                     [this] {
-                       MutexLock lock(&mutex_);
-                       ++attempts_;
-                     }};
+  // The attempt that succeeds is the one after which nothing is needed.
+  void Try() {
+    MutexLock lock(core_.mutex());
+    ++attempts_;
+    UpdateLocked();
+  }
+  void Need(int attempts) {
+    MutexLock lock(core_.mutex());
+    needed_ = attempts;
+    UpdateLocked();
+  }
+  void UpdateLocked() VARVE_REQUIRES(kDbMutex) {
+    core_.picker.gate().error =
+        attempts_ < needed_ ? Status::FromErrno("test", ENOSPC) : Status::OK();
+  }
+
+  // Guarded by the mutex.
+  int attempts_ = 0;
+  int needed_ = 0;  // Attempts until nothing is to be resumed.
+  const std::unique_ptr<Env> env_ = NewMemoryEnv(Env::Default());
+  CoreParts parts_{
+      TinyOptions(), env_.get(), {{}, {}, {}, [this] { Try(); }, {}}};
+  DbCore& core_ = parts_.core;
+  AutoResume& resume_ = core_.auto_resume;
 };
 
 TEST_F(AutoResumeTest, TriesUntilNothingIsToBeResumed) {
-  needed_ = 2;
+  Need(2);
   Start();
   AwaitEnd();
   EXPECT_EQ(attempts_, 2);
-  needed_ = 3;
+  Need(3);
   Start();
   AwaitEnd();
   EXPECT_EQ(attempts_, 3);
@@ -69,9 +72,9 @@ TEST_F(AutoResumeTest, DoesNothingWhereNothingIsNeeded) {
 }
 
 TEST_F(AutoResumeTest, StartsOneThreadOnly) {
-  needed_ = 1;
+  Need(1);
   {
-    MutexLock lock(&mutex_);
+    MutexLock lock(core_.mutex());
     resume_.StartLocked();
     resume_.StartLocked();
   }
@@ -80,11 +83,11 @@ TEST_F(AutoResumeTest, StartsOneThreadOnly) {
 }
 
 TEST_F(AutoResumeTest, EndsWhenTheJobsAreStopped) {
-  needed_ = 1000;
+  Need(1000);
   Start();
   {
-    MutexLock lock(&mutex_);
-    scheduler_.StopLocked();
+    MutexLock lock(core_.mutex());
+    core_.scheduler.StopLocked();
   }
   AwaitEnd();
   EXPECT_LT(attempts_, 1000);

@@ -15,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "test/testing/db/test_db_mutex.h"
 #include "test/testing/db_helpers.h"
 
 namespace varve::test {
@@ -44,9 +45,9 @@ class QueueEnv final : public EnvWrapper {
 class BackgroundSchedulerTest : public ::testing::Test {
  protected:
   Status Schedule(JobKind kind) {
-    MutexLock lock(&mutex_);
+    MutexLock lock(mutex_.lockable());
     return scheduler_->ScheduleLocked(kind, [this, kind] {
-      MutexLock job_lock(&mutex_);
+      MutexLock job_lock(mutex_.lockable());
       EXPECT_TRUE(scheduler_->AnyRunsLocked());
       EXPECT_EQ(scheduler_->QueuedLocked(kind), 0);
       EXPECT_EQ(scheduler_->JobsLocked(kind), 1);
@@ -55,18 +56,19 @@ class BackgroundSchedulerTest : public ::testing::Test {
     });
   }
   int Jobs() {
-    MutexLock lock(&mutex_);
+    MutexLock lock(mutex_.lockable());
     return scheduler_->JobsLocked();
   }
 
   QueueEnv env_;
-  Mutex mutex_;
+  TestDbMutex mutex_;
   std::unique_ptr<BackgroundScheduler> scheduler_ =
-      std::make_unique<BackgroundScheduler>(&env_, &mutex_);
+      std::make_unique<BackgroundScheduler>(&env_, mutex_.lockable());
   int jobs_done_ = 0;
 };
 
 TEST_F(BackgroundSchedulerTest, CountsQueuedAndRunningJobs) {
+  IsOnlyThread();
   ASSERT_TRUE(Ok(Schedule(JobKind::kFlush)));
   ASSERT_TRUE(Ok(Schedule(JobKind::kCompaction)));
   EXPECT_EQ(Jobs(), 2);
@@ -94,7 +96,7 @@ TEST_F(BackgroundSchedulerTest, DroppedJobsDoNothing) {
   ASSERT_TRUE(Ok(Schedule(JobKind::kPurge)));
   env_.RunOne();
   {
-    MutexLock lock(&mutex_);
+    MutexLock lock(mutex_.lockable());
     scheduler_->DropQueuedLocked();
     EXPECT_EQ(scheduler_->JobsLocked(), 0);
   }
@@ -105,9 +107,9 @@ TEST_F(BackgroundSchedulerTest, DroppedJobsDoNothing) {
 
 TEST_F(BackgroundSchedulerTest, OneThatRunsIsNotDropped) {
   {
-    MutexLock lock(&mutex_);
+    MutexLock lock(mutex_.lockable());
     ASSERT_TRUE(Ok(scheduler_->ScheduleLocked(JobKind::kCompaction, [this] {
-      MutexLock job_lock(&mutex_);
+      MutexLock job_lock(mutex_.lockable());
       scheduler_->DropQueuedLocked();
       EXPECT_EQ(scheduler_->JobsLocked(JobKind::kCompaction), 1);
       scheduler_->FinishLocked(JobKind::kCompaction);
@@ -121,7 +123,7 @@ TEST_F(BackgroundSchedulerTest, AWaitEndsWithAJob) {
   ASSERT_TRUE(Ok(Schedule(JobKind::kFlush)));
   std::thread worker;
   {
-    MutexLock lock(&mutex_);
+    MutexLock lock(mutex_.lockable());
     worker = std::thread([this] { env_.RunOne(); });
     while (scheduler_->JobsLocked() > 0) scheduler_->WaitLocked();
     EXPECT_EQ(jobs_done_, 1);
@@ -131,7 +133,7 @@ TEST_F(BackgroundSchedulerTest, AWaitEndsWithAJob) {
 }
 
 TEST_F(BackgroundSchedulerTest, StopsAndGoesOn) {
-  MutexLock lock(&mutex_);
+  MutexLock lock(mutex_.lockable());
   EXPECT_FALSE(scheduler_->is_stopping());
   scheduler_->StopLocked();
   EXPECT_TRUE(scheduler_->is_stopping());

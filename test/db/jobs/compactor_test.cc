@@ -31,22 +31,22 @@ class CompactorTest : public ::testing::Test {
     }
   }
   Status Compact(const CompactRangeOptions& options = {}) {
-    MutexLock lock(&parts_.mutex);
+    MutexLock lock(parts_.core.mutex());
     return parts_.compactor.RunManualLocked(family_, options, UserKeyRange{});
   }
   void RunJob() {
     parts_.RunJob(JobKind::kCompaction, [this] { parts_.compactor.RunJob(); });
   }
   int Level0Files() {
-    MutexLock lock(&parts_.mutex);
+    MutexLock lock(parts_.core.mutex());
     return family_->version()->NumFiles(0);
   }
 
-  Options options_ = TinyOptions();
   const std::unique_ptr<Env> memory_ = NewMemoryEnv(Env::Default());
   FaultInjectionEnv env_{memory_.get()};
-  EngineParts parts_{&options_, &env_};
-  ColumnFamily* const family_ = &parts_.family;
+  EngineParts parts_{TinyOptions(), &env_};
+  Options& options_ = parts_.core.options;
+  ColumnFamily* const family_ = &parts_.core.default_family;
 };
 
 TEST_F(CompactorTest, EmptiesLevel0) {
@@ -76,7 +76,7 @@ TEST_F(CompactorTest, ExcludesNothingAfterAnExclusiveCompaction) {
   options.exclusive_manual_compaction = true;
   ASSERT_TRUE(Ok(Compact(options)));
   EXPECT_FALSE(family_->compactions().is_exclusive);
-  EXPECT_EQ(parts_.picker.gate().manual_count, 0);
+  EXPECT_EQ(parts_.core.picker.gate().manual_count, 0);
 }
 
 TEST_F(CompactorTest, RefusesALevelAboveTheData) {
@@ -92,13 +92,13 @@ TEST_F(CompactorTest, PausesWithoutSpace) {
   env_.FailAfter(0, Status::FromErrno("test", ENOSPC), kWriteOperation);
   EXPECT_TRUE(Compact().IsNoSpace());
   env_.ClearFailure();
-  EXPECT_FALSE(parts_.picker.GateIsOpenLocked());
-  EXPECT_TRUE(parts_.control.error().ok());
+  EXPECT_TRUE(parts_.core.picker.gate().error.IsNoSpace());
+  EXPECT_TRUE(parts_.core.control.error().ok());
   EXPECT_EQ(Level0Files(), 2);
   {
-    MutexLock lock(&parts_.mutex);
+    MutexLock lock(parts_.core.mutex());
     parts_.compactor.RetryLocked();
-    EXPECT_TRUE(parts_.picker.GateIsOpenLocked());
+    EXPECT_TRUE(parts_.core.picker.GateIsOpenLocked());
   }
   ASSERT_TRUE(Ok(Compact()));
   EXPECT_EQ(Level0Files(), 0);
@@ -109,7 +109,7 @@ TEST_F(CompactorTest, StopsWritesAfterOtherErrors) {
   env_.FailAfter(0, Status::IOError("test"), kWriteOperation);
   EXPECT_TRUE(Compact().IsIOError());
   env_.ClearFailure();
-  EXPECT_TRUE(parts_.control.error().IsIOError());
+  EXPECT_TRUE(parts_.core.control.error().IsIOError());
   EXPECT_TRUE(Compact().IsIOError());
 }
 

@@ -4,6 +4,7 @@
 // at a time, which the queue tells of. Method: a listener that looks.
 
 #include "db/jobs/event_queue.h"
+#include "test/testing/db/test_db_mutex.h"
 
 #include <gtest/gtest.h>
 
@@ -20,23 +21,23 @@ class Listener : public EventListener {
                          const Status& /*error*/) override {
     heard.push_back(where);
     if (queue == nullptr) return;
-    MutexLock lock(mutex);
+    MutexLock lock(mutex->lockable());
     was_delivering = was_delivering && queue->IsDeliveringLocked();
     queue->DeliverLocked();  // Leaves it to the thread that delivers.
   }
   std::vector<std::string> heard;
   EventQueue* queue = nullptr;
-  Mutex* mutex = nullptr;
+  TestDbMutex* mutex = nullptr;
   bool was_delivering = true;
 };
 
 TEST(EventQueueTest, DeliversInOrderAndSaysSo) {
-  Mutex mutex;
+  TestDbMutex mutex;
   const auto listener = std::make_shared<Listener>();
-  EventQueue queue({listener}, &mutex);
+  EventQueue queue({listener}, mutex.lockable());
   listener->queue = &queue;
   listener->mutex = &mutex;
-  MutexLock lock(&mutex);
+  MutexLock lock(mutex.lockable());
   for (const char* where : {"a", "b"}) {
     queue.Add([where](EventListener* l) {
       l->OnBackgroundError(where, Status::OK());
@@ -51,11 +52,11 @@ TEST(EventQueueTest, DeliversInOrderAndSaysSo) {
 }
 
 TEST(EventQueueTest, KeepsNothingWithoutListeners) {
-  Mutex mutex;
-  EventQueue queue({}, &mutex);
+  TestDbMutex mutex;
+  EventQueue queue({}, mutex.lockable());
   EXPECT_FALSE(queue.HasListeners());
   queue.Add([](EventListener*) { ADD_FAILURE(); });
-  MutexLock lock(&mutex);
+  MutexLock lock(mutex.lockable());
   queue.DeliverLocked();
 }
 

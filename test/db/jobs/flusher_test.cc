@@ -41,12 +41,12 @@ class CallingEnv final : public EnvWrapper {
 class FlusherTest : public ::testing::Test {
  protected:
   uint64_t OldestLog() {
-    MutexLock lock(&parts_.mutex);
-    return parts_.wals.OldestLocked();
+    MutexLock lock(parts_.core.mutex());
+    return parts_.core.wals.OldestLocked();
   }
   uint64_t NewestLog() {
-    MutexLock lock(&parts_.mutex);
-    return parts_.wals.NewestLocked();
+    MutexLock lock(parts_.core.mutex());
+    return parts_.core.wals.NewestLocked();
   }
   uint64_t SyncsOfFlush(const std::vector<ColumnFamily*>& families) {
     const uint64_t before = env_.OperationCount(kSyncOperation);
@@ -54,17 +54,18 @@ class FlusherTest : public ::testing::Test {
     return env_.OperationCount(kSyncOperation) - before;
   }
 
-  Options options_ = TinyOptions();
   Options other_options_ = TinyOptions();
   const std::unique_ptr<Env> memory_ = NewMemoryEnv(Env::Default());
   FaultInjectionEnv env_{memory_.get()};
   CallingEnv files_{&env_};
-  EngineParts parts_{&options_, &files_};
-  ColumnFamily* const default_ = &parts_.family;
+  EngineParts parts_{TinyOptions(), &files_};
+  Options& options_ = parts_.core.options;
+  ColumnFamily* const default_ = &parts_.core.default_family;
   ColumnFamily* const a_ = parts_.Add("a", &other_options_);
 };
 
 TEST_F(FlusherTest, SwitchesOnlyTheGivenFamilies) {
+  IsOnlyThread();
   parts_.Put(default_, "key");
   parts_.Put(a_, "key");
   const uint64_t old_log = NewestLog();
@@ -140,14 +141,14 @@ TEST_F(FlusherTest, WaitsAtTheBoundOfTheLogs) {
   const uint64_t log = NewestLog();
   bool wait = false;
   {
-    MutexLock lock(&parts_.mutex);
+    MutexLock lock(parts_.core.mutex());
     EXPECT_TRUE(Ok(parts_.flusher.ReplaceLogLocked({default_}, &wait)));
   }
   EXPECT_TRUE(wait);
   EXPECT_EQ(NewestLog(), log);
   parts_.Flush({a_});
   {
-    MutexLock lock(&parts_.mutex);
+    MutexLock lock(parts_.core.mutex());
     EXPECT_TRUE(Ok(parts_.flusher.ReplaceLogLocked({default_}, &wait)));
   }
   EXPECT_FALSE(wait);
@@ -157,10 +158,10 @@ TEST_F(FlusherTest, WaitsAtTheBoundOfTheLogs) {
 TEST_F(FlusherTest, StopsWritesIfTheLogCannotBeWritten) {
   parts_.Put(default_, "key");
   env_.FailAfter(0, Status::IOError("test"), kSyncOperation);
-  MutexLock lock(&parts_.mutex);
+  MutexLock lock(parts_.core.mutex());
   EXPECT_TRUE(parts_.flusher.FlushLogLocked(true).IsIOError());
-  EXPECT_TRUE(parts_.wals.has_failed());
-  EXPECT_TRUE(parts_.control.gate().HasError());
+  EXPECT_TRUE(parts_.core.wals.has_failed());
+  EXPECT_TRUE(parts_.core.control.gate().HasError());
 }
 
 TEST_F(FlusherTest, FlushesTheFamilyThatIsDue) {
@@ -169,7 +170,7 @@ TEST_F(FlusherTest, FlushesTheFamilyThatIsDue) {
   parts_.RunJob(JobKind::kFlush, [this] { parts_.flusher.RunJob(); });
   EXPECT_EQ(a_->flushed_count(), 1u);
   EXPECT_FALSE(a_->flush_runs());
-  MutexLock lock(&parts_.mutex);
+  MutexLock lock(parts_.core.mutex());
   EXPECT_TRUE(Ok(parts_.flusher.AwaitLocked(*a_, 1)));
   EXPECT_EQ(a_->version()->NumFiles(0), 1);
 }
@@ -183,14 +184,14 @@ TEST_F(FlusherTest, AFamilyDroppedDuringTheFlushOfOthersIsLeftOut) {
     const int tables = a_->version()->NumFiles(0);
     b->Ref();
     files_.CallOnce([this, b] {
-      MutexLock lock(&parts_.mutex);
+      MutexLock lock(parts_.core.mutex());
       FamilyVersions* const dropped[] = {b->versions()};
-      EXPECT_TRUE(Ok(parts_.versions.DropFamiliesLocked(dropped)));
+      EXPECT_TRUE(Ok(parts_.core.versions->DropFamiliesLocked(dropped)));
       b->SetDroppedLocked();
-      parts_.families.DropLocked(b);
+      parts_.core.families.DropLocked(b);
     });
     std::vector<size_t> counts;
-    MutexLock lock(&parts_.mutex);
+    MutexLock lock(parts_.core.mutex());
     EXPECT_TRUE(Ok(parts_.flusher.FlushLocked({a_, b}, atomic, &counts)));
     EXPECT_EQ(counts, (std::vector<size_t>{1, 0}));
     EXPECT_EQ(a_->version()->NumFiles(0), tables + 1);
@@ -201,7 +202,7 @@ TEST_F(FlusherTest, AFamilyDroppedDuringTheFlushOfOthersIsLeftOut) {
         std::count_if(names.begin(), names.end(),
                       [](const std::string& n) { return n.ends_with(".sst"); }),
         tables + 1);
-    parts_.families.UnrefLocked(b);
+    parts_.core.families.UnrefLocked(b);
   }
 }
 
@@ -213,7 +214,7 @@ TEST_F(FlusherTest, AFailureLeavesTheFlushesBeforeItUnlessTheyAreAtomic) {
     // The second table.
     env_.FailAfter(1, Status::IOError("test"), kCreateOperation);
     std::vector<size_t> counts;
-    MutexLock lock(&parts_.mutex);
+    MutexLock lock(parts_.core.mutex());
     EXPECT_TRUE(parts_.flusher.FlushLocked({default_, a_}, atomic, &counts)
                     .IsIOError());
     env_.ClearFailure();
@@ -228,7 +229,7 @@ TEST_F(FlusherTest, AFailureLeavesTheFlushesBeforeItUnlessTheyAreAtomic) {
 TEST_F(FlusherTest, AFamilyDroppedBeforeItsFlushIsAnError) {
   parts_.Put(a_, "key");
   parts_.Switch({a_});
-  MutexLock lock(&parts_.mutex);
+  MutexLock lock(parts_.core.mutex());
   a_->SetDroppedLocked();
   EXPECT_TRUE(parts_.flusher.AwaitLocked(*a_, 1).IsInvalidArgument());
 }
@@ -236,7 +237,7 @@ TEST_F(FlusherTest, AFamilyDroppedBeforeItsFlushIsAnError) {
 TEST_F(FlusherTest, SwitchesAMemTableForTheBudget) {
   parts_.Put(a_, "key");
   parts_.flusher.RequestSwitch(a_);
-  MutexLock lock(&parts_.mutex);
+  MutexLock lock(parts_.core.mutex());
   parts_.AwaitJobsLocked();
   EXPECT_EQ(a_->immutable().size(), 1u);
   EXPECT_TRUE(default_->immutable().empty());
@@ -249,7 +250,7 @@ TEST_F(FlusherTest, SwitchesAMemTableThatIsRequestedDuringASwitch) {
   parts_.Put(b, "key");
   files_.CallOnce([this, b] { parts_.flusher.RequestSwitch(b); });
   parts_.flusher.RequestSwitch(a_);
-  MutexLock lock(&parts_.mutex);
+  MutexLock lock(parts_.core.mutex());
   parts_.AwaitJobsLocked();
   EXPECT_EQ(a_->immutable().size(), 1u);
   EXPECT_EQ(b->immutable().size(), 1u);
@@ -260,10 +261,10 @@ TEST_F(FlusherTest, LeadsOnlyWhereNobodyLeads) {
   ASSERT_TRUE(parts_.flusher.TryLead(&leader));
   WriteQueue::Writer other;
   EXPECT_FALSE(parts_.flusher.TryLead(&other));
-  parts_.write_queue.Leave(WriteQueue::Group(&leader), Status::OK());
+  parts_.core.write_queue.Leave(WriteQueue::Group(&leader), Status::OK());
   {
-    MutexLock lock(&parts_.mutex);
-    parts_.scheduler.StopLocked();
+    MutexLock lock(parts_.core.mutex());
+    parts_.core.scheduler.StopLocked();
   }
   EXPECT_FALSE(parts_.flusher.TryLead(&other));
 }

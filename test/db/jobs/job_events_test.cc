@@ -4,6 +4,7 @@
 // stall, once each. Method: a listener that records its calls.
 
 #include "db/jobs/job_events.h"
+#include "test/testing/db/test_db_mutex.h"
 
 #include <gtest/gtest.h>
 
@@ -31,14 +32,14 @@ class Recorder : public EventListener {
 class JobEventsTest : public ::testing::Test {
  protected:
   const std::vector<std::string>& Heard() {
-    MutexLock lock(&mutex_);
+    MutexLock lock(mutex_.lockable());
     events_.DeliverLocked();
     return recorder_->heard;
   }
 
-  Mutex mutex_;
+  TestDbMutex mutex_;
   const std::shared_ptr<Recorder> recorder_ = std::make_shared<Recorder>();
-  EventQueue events_{{recorder_}, &mutex_};
+  EventQueue events_{{recorder_}, mutex_.lockable()};
 };
 
 TEST_F(JobEventsTest, TellsOfTheTablesOfAnEdit) {

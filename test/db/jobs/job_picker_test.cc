@@ -35,27 +35,28 @@ class JobPickerTest : public ThreeFamiliesTest {
   }
   // Returns the family of the next compaction, or null.
   ColumnFamily* NextToCompact() {
-    MutexLock lock(&parts_.mutex);
+    MutexLock lock(parts_.core.mutex());
     ColumnFamily* family = nullptr;
-    const auto compaction = parts_.picker.PickCompactionLocked(&family);
+    const auto compaction = parts_.core.picker.PickCompactionLocked(&family);
     EXPECT_EQ(compaction != nullptr, family != nullptr);
     return family;
   }
   std::vector<ColumnFamily*> NextToFlush() {
-    MutexLock lock(&parts_.mutex);
-    return parts_.picker.PickFlushLocked();
+    MutexLock lock(parts_.core.mutex());
+    return parts_.core.picker.PickFlushLocked();
   }
   bool FlushDue() {
-    MutexLock lock(&parts_.mutex);
-    return parts_.picker.FlushDueLocked();
+    MutexLock lock(parts_.core.mutex());
+    return parts_.core.picker.FlushDueLocked();
   }
   bool CompactionDue() {
-    MutexLock lock(&parts_.mutex);
-    return parts_.picker.CompactionDueLocked();
+    MutexLock lock(parts_.core.mutex());
+    return parts_.core.picker.CompactionDueLocked();
   }
 };
 
 TEST_F(JobPickerTest, FlushesTheFamilyOfTheOldestLog) {
+  IsOnlyThread();
   EXPECT_TRUE(NextToFlush().empty());
   parts_.Put(b_, "key", 20 << 20);
   parts_.Switch({b_});
@@ -72,6 +73,7 @@ TEST_F(JobPickerTest, FlushesTheFamilyOfTheOldestLog) {
 }
 
 TEST_F(JobPickerTest, FlushesFamiliesTogetherThatHaveLittleToWrite) {
+  IsOnlyThread();
   parts_.Put(b_, "key");
   parts_.Switch({b_});
   parts_.Put(a_, "key");
@@ -112,8 +114,8 @@ TEST_F(JobPickerTest, PrefersFamiliesWhoseWritersWait) {
   AddTables(default_, 2);
   AddTables(b_, 5);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(NextToCompact(), b_);
-  MutexLock lock(&parts_.mutex);
-  EXPECT_TRUE(parts_.picker.CompactionsAreUrgentLocked());
+  MutexLock lock(parts_.core.mutex());
+  EXPECT_TRUE(parts_.core.picker.CompactionsAreUrgentLocked());
 }
 
 TEST_F(JobPickerTest, PicksNoCompactionOfAFamilyWithoutAutomaticOnes) {
@@ -130,9 +132,9 @@ TEST_F(JobPickerTest, ForgetsDroppedFamilies) {
   AddTables(b_, 2);
   EXPECT_EQ(NextToCompact(), b_);
   {
-    MutexLock lock(&parts_.mutex);
+    MutexLock lock(parts_.core.mutex());
     b_->SetDroppedLocked();
-    parts_.families.DropLocked(b_);
+    parts_.core.families.DropLocked(b_);
   }
   EXPECT_EQ(NextToCompact(), nullptr);
   AddTables(a_, 2);
@@ -140,10 +142,10 @@ TEST_F(JobPickerTest, ForgetsDroppedFamilies) {
 }
 
 TEST_F(JobPickerTest, ClosesTheGateForAnError) {
-  MutexLock lock(&parts_.mutex);
-  EXPECT_TRUE(parts_.picker.GateIsOpenLocked());
-  parts_.picker.gate().error = Status::FromErrno("test", ENOSPC);
-  EXPECT_FALSE(parts_.picker.GateIsOpenLocked());
+  MutexLock lock(parts_.core.mutex());
+  EXPECT_TRUE(parts_.core.picker.GateIsOpenLocked());
+  parts_.core.picker.gate().error = Status::FromErrno("test", ENOSPC);
+  EXPECT_FALSE(parts_.core.picker.GateIsOpenLocked());
 }
 
 TEST_F(JobPickerTest, AnExclusiveCompactionExcludesItsFamilyOnly) {
@@ -160,8 +162,8 @@ TEST_F(JobPickerTest, AnExclusiveCompactionExcludesItsFamilyOnly) {
 
 TEST_F(JobPickerTest, CleansFamiliesThatMeetRangeDeletions) {
   const auto to_clean = [this] {
-    MutexLock lock(&parts_.mutex);
-    return parts_.picker.FamiliesToCleanLocked();
+    MutexLock lock(parts_.core.mutex());
+    return parts_.core.picker.FamiliesToCleanLocked();
   };
   EXPECT_TRUE(to_clean().empty());
   while (!a_->dead_walks()->ReadsRangeDeletions()) {

@@ -23,30 +23,30 @@ class JobStarterTest : public ::testing::Test {
 
   // Makes a flush due, and starts the jobs that are due.
   void MakeFlushDue() {
-    parts_.Put(&parts_.family, "key");
-    parts_.Switch({&parts_.family});
+    parts_.Put(&parts_.core.default_family, "key");
+    parts_.Switch({&parts_.core.default_family});
     AwaitJobs();
   }
   void AwaitJobs() {
-    MutexLock lock(&parts_.mutex);
+    MutexLock lock(parts_.core.mutex());
     parts_.AwaitJobsLocked();
   }
 
-  Options options_ = TinyOptions();
   const std::unique_ptr<Env> env_ = NewMemoryEnv(Env::Default());
-  EngineParts parts_{&options_, env_.get()};
+  EngineParts parts_{TinyOptions(), env_.get()};
+  Options& options_ = parts_.core.options;
 };
 
 TEST_F(JobStarterTest, StartsAFlushAndACompaction) {
-  parts_.jobs.TryStartDue();
+  parts_.core.jobs.TryStartDue();
   AwaitJobs();
   EXPECT_EQ(parts_.flushes, 0);
   EXPECT_EQ(parts_.compactions, 0);
   MakeFlushDue();
   EXPECT_EQ(parts_.flushes, 1);
   EXPECT_EQ(parts_.compactions, 0);
-  parts_.Flush({&parts_.family});
-  parts_.jobs.TryStartDue();
+  parts_.Flush({&parts_.core.default_family});
+  parts_.core.jobs.TryStartDue();
   AwaitJobs();
   EXPECT_EQ(parts_.flushes, 1);
   EXPECT_EQ(parts_.compactions, 1);
@@ -54,32 +54,32 @@ TEST_F(JobStarterTest, StartsAFlushAndACompaction) {
 
 TEST_F(JobStarterTest, StartsNoCompactionWhileTheyPause) {
   MakeFlushDue();
-  parts_.Flush({&parts_.family});
-  parts_.picker.gate().error = Status::FromErrno("test", ENOSPC);
-  parts_.jobs.TryStartDue();
+  parts_.Flush({&parts_.core.default_family});
+  parts_.core.picker.gate().error = Status::FromErrno("test", ENOSPC);
+  parts_.core.jobs.TryStartDue();
   AwaitJobs();
   EXPECT_EQ(parts_.compactions, 0);
 }
 
 TEST_F(JobStarterTest, StartsNothingAfterAnError) {
   {
-    MutexLock lock(&parts_.mutex);
-    parts_.control.SetErrorLocked(Status::Corruption("test"), "a test");
+    MutexLock lock(parts_.core.mutex());
+    parts_.core.control.SetErrorLocked(Status::Corruption("test"), "a test");
   }
   MakeFlushDue();
   EXPECT_EQ(parts_.flushes, 0);
 }
 
 TEST_F(JobStarterTest, StartsNothingInAnInheritedDatabase) {
-  parts_.control.inheritance().Inherit(true);
+  parts_.core.control.inheritance().Inherit(true);
   MakeFlushDue();
   EXPECT_EQ(parts_.flushes, 0);
 }
 
 TEST_F(JobStarterTest, StartsNothingOnceTheSchedulerStops) {
   {
-    MutexLock lock(&parts_.mutex);
-    parts_.scheduler.StopLocked();
+    MutexLock lock(parts_.core.mutex());
+    parts_.core.scheduler.StopLocked();
   }
   MakeFlushDue();
   EXPECT_EQ(parts_.flushes, 0);
@@ -89,8 +89,8 @@ TEST_F(JobStarterTest, DoesNotWaitForTheMutex) {
   MakeFlushDue();
   const int before = parts_.flushes;
   {
-    MutexLock lock(&parts_.mutex);
-    std::thread reader([this] { parts_.jobs.TryStartDue(); });
+    MutexLock lock(parts_.core.mutex());
+    std::thread reader([this] { parts_.core.jobs.TryStartDue(); });
     reader.join();
   }
   AwaitJobs();
@@ -99,25 +99,25 @@ TEST_F(JobStarterTest, DoesNotWaitForTheMutex) {
 
 TEST_F(JobStarterTest, RemovesFilesOnAnotherThread) {
   MakeFlushDue();
-  parts_.Flush({&parts_.family});
-  MutexLock lock(&parts_.mutex);
-  ASSERT_TRUE(parts_.obsolete.AnyLocked());
-  parts_.jobs.PurgeLaterLocked();
-  parts_.jobs.PurgeLaterLocked();
-  EXPECT_EQ(parts_.scheduler.JobsLocked(JobKind::kPurge), 1);
+  parts_.Flush({&parts_.core.default_family});
+  MutexLock lock(parts_.core.mutex());
+  ASSERT_TRUE(parts_.core.obsolete.AnyLocked());
+  parts_.core.jobs.PurgeLaterLocked();
+  parts_.core.jobs.PurgeLaterLocked();
+  EXPECT_EQ(parts_.core.scheduler.JobsLocked(JobKind::kPurge), 1);
   parts_.AwaitJobsLocked();
-  EXPECT_FALSE(parts_.obsolete.AnyLocked());
+  EXPECT_FALSE(parts_.core.obsolete.AnyLocked());
 }
 
 TEST_F(JobStarterTest, RemovesNothingOfAnInheritedDatabase) {
   MakeFlushDue();
-  parts_.Flush({&parts_.family});
-  parts_.control.inheritance().Inherit(true);
-  MutexLock lock(&parts_.mutex);
-  parts_.jobs.PurgeLaterLocked();
-  parts_.jobs.PurgeLocked();
-  EXPECT_EQ(parts_.scheduler.JobsLocked(), 0);
-  EXPECT_TRUE(parts_.obsolete.AnyLocked());
+  parts_.Flush({&parts_.core.default_family});
+  parts_.core.control.inheritance().Inherit(true);
+  MutexLock lock(parts_.core.mutex());
+  parts_.core.jobs.PurgeLaterLocked();
+  parts_.core.jobs.PurgeLocked();
+  EXPECT_EQ(parts_.core.scheduler.JobsLocked(), 0);
+  EXPECT_TRUE(parts_.core.obsolete.AnyLocked());
 }
 
 }  // namespace

@@ -17,7 +17,7 @@
 #include <utility>
 
 #include "env/file_names.h"
-#include "test/testing/db/family_parts.h"
+#include "test/testing/db/core_parts.h"
 #include "test/testing/db_helpers.h"
 #include "varve/write_buffer_manager.h"
 
@@ -62,69 +62,54 @@ class BlockingEnv final : public EnvWrapper {
 class ObsoleteFilesTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(Ok(place_.Open(false, true)));
-    parts_.Begin(place_.directory());
-    MutexLock lock(&mutex_);
+    MutexLock lock(core_.mutex());
     for (uint64_t number : {1, 2, 3}) {
       WalSet::Wal wal;
       ASSERT_TRUE(Ok(wals_.Create(number, false, &wal)));
       wals_.AddLocked(std::move(wal));
     }
   }
-  void TearDown() override {
-    MutexLock lock(&mutex_);
-    wals_.CloseLocked().IgnoreError();
-    place_.Unlock().IgnoreError();
-    mutex_.Unlock();
-    parts_.Close();
-    mutex_.Lock();
-  }
 
   ColumnFamily* AddFamily() {
-    MutexLock lock(&mutex_);
+    MutexLock lock(core_.mutex());
     return parts_.AddLocked("family", &family_options_);
   }
   // Records two tables that no version of the family needs any more.
   void AddTables(ColumnFamily* family) {
-    MutexLock lock(&mutex_);
+    MutexLock lock(core_.mutex());
     for (int i = 0; i < 2; ++i) {
       auto* const file = new FileMetaData;
-      file->number = parts_.versions.NewFileNumber();
-      parts_.versions.obsolete_files()->push_back(
+      file->number = core_.versions->NewFileNumber();
+      core_.versions->obsolete_files()->push_back(
           {file, family->table_cache()});
     }
   }
   void Drop(ColumnFamily* family) {
-    MutexLock lock(&mutex_);
+    MutexLock lock(core_.mutex());
     FamilyVersions* const dropped[] = {family->versions()};
-    ASSERT_TRUE(Ok(parts_.versions.DropFamiliesLocked(dropped)));
-    parts_.families.DropLocked(family);
+    ASSERT_TRUE(Ok(core_.versions->DropFamiliesLocked(dropped)));
+    core_.families.DropLocked(family);
   }
 
   void Remove() {
-    MutexLock lock(&mutex_);
+    MutexLock lock(core_.mutex());
     obsolete_.RemoveLocked();
   }
   bool LogExists(uint64_t number) {
     return env_.FileExists(WalFileName("/db", number)).ok();
   }
 
-  Options options_ = TinyOptions();
   Options family_options_ = TinyOptions();
   const std::unique_ptr<Env> memory_ = NewMemoryEnv(Env::Default());
   BlockingEnv env_{memory_.get()};
-  FamilyParts parts_{&options_, &env_};
-  Mutex& mutex_ = parts_.mutex;
-  DbDirectory place_{&env_, "/db"};
-  WalSet wals_{&place_, &options_, nullptr, &mutex_};
-  BackgroundScheduler scheduler_{&env_, &mutex_};
-  EventQueue events_{{}, &mutex_};
-  ObsoleteFiles obsolete_{
-      ObsoleteFiles::Parts{&place_, &parts_.versions, &wals_, &parts_.families,
-                           &events_, &scheduler_, nullptr, &mutex_}};
+  CoreParts parts_{TinyOptions(), &env_};
+  DbCore& core_ = parts_.core;
+  WalSet& wals_ = core_.wals;
+  ObsoleteFiles& obsolete_ = core_.obsolete;
 };
 
 TEST_F(ObsoleteFilesTest, RemovesReleasedLogs) {
+  IsOnlyThread();
   EXPECT_FALSE(obsolete_.AnyLocked());
   wals_.ReleaseLocked(3);
   EXPECT_TRUE(obsolete_.AnyLocked());
@@ -141,6 +126,7 @@ TEST_F(ObsoleteFilesTest, RemovesReleasedLogs) {
 }
 
 TEST_F(ObsoleteFilesTest, FilesStayWhileTheyAreHeld) {
+  IsOnlyThread();
   wals_.ReleaseLocked(2);
   obsolete_.HoldLocked();
   obsolete_.HoldLocked();
@@ -166,16 +152,16 @@ TEST_F(ObsoleteFilesTest, FilesStayIfTheHoldBeginsWhileAFamilyIsClosed) {
   parts_.request_switch = [&](ColumnFamily*) {
     is_in_call = true;
     for (bool is_held = false; !is_held; std::this_thread::yield()) {
-      MutexLock lock(&mutex_);
+      MutexLock lock(core_.mutex());
       if (obsolete_.running() == 0) continue;
-      EXPECT_FALSE(parts_.families.HasDeadLocked());
+      EXPECT_FALSE(core_.families.HasDeadLocked());
       obsolete_.HoldLocked();
       is_held = true;
     }
   };
   ColumnFamily* const family = AddFamily();
   {
-    MutexLock lock(&mutex_);
+    MutexLock lock(core_.mutex());
     family->BeginLocked(family->NewMemTable(1), {});
   }
   family->JoinBudget();
@@ -183,20 +169,27 @@ TEST_F(ObsoleteFilesTest, FilesStayIfTheHoldBeginsWhileAFamilyIsClosed) {
                           std::string(2 * kBudget, 'v'));
   while (!is_in_call) std::this_thread::yield();
   AddTables(family);
-  wals_.ReleaseLocked(2);
+  {
+    MutexLock lock(core_.mutex());
+    wals_.ReleaseLocked(2);
+  }
   Drop(family);
   Remove();
   EXPECT_TRUE(obsolete_.is_held());
   EXPECT_TRUE(LogExists(1));
-  EXPECT_EQ(parts_.versions.obsolete_files()->size(), 2u);
-  obsolete_.LetGoLocked();
+  EXPECT_EQ(core_.versions->obsolete_files()->size(), 2u);
+  {
+    MutexLock lock(core_.mutex());
+    obsolete_.LetGoLocked();
+  }
   Remove();
   EXPECT_FALSE(LogExists(1));
-  EXPECT_TRUE(parts_.versions.obsolete_files()->empty());
+  EXPECT_TRUE(core_.versions->obsolete_files()->empty());
 }
 
 // The address sanitizer sees a cache of tables that is used too long.
 TEST_F(ObsoleteFilesTest, AFamilyIsFreedAfterTheRemovalOfItsTables) {
+  IsOnlyThread();
   ColumnFamily* const family = AddFamily();
   AddTables(family);
   env_.Block();
@@ -204,8 +197,8 @@ TEST_F(ObsoleteFilesTest, AFamilyIsFreedAfterTheRemovalOfItsTables) {
   env_.AwaitCall();  // One of the two tables is left to it.
   Drop(family);
   Remove();  // Takes the family.
-  EXPECT_FALSE(parts_.families.HasDeadLocked());
-  EXPECT_EQ(parts_.versions.families().size(), 1u);
+  EXPECT_FALSE(core_.families.HasDeadLocked());
+  EXPECT_EQ(core_.versions->families().size(), 1u);
   env_.Unblock();
   first.join();
   EXPECT_EQ(obsolete_.running(), 0);
@@ -216,19 +209,19 @@ TEST_F(ObsoleteFilesTest, TablesOfAFamilyThatIsGoneNeedNoCache) {
   AddTables(family);
   Drop(family);
   {
-    MutexLock lock(&mutex_);
-    const auto dead = parts_.families.TakeDeadLocked();
+    MutexLock lock(core_.mutex());
+    const auto dead = core_.families.TakeDeadLocked();
     ASSERT_EQ(dead.size(), 1u);
-    mutex_.Unlock();
+    core_.mutex()->Unlock();
     dead[0]->Close();
-    mutex_.Lock();
-    parts_.versions.RemoveFamilyLocked(dead[0]->versions());
+    core_.mutex()->Lock();
+    core_.versions->RemoveFamilyLocked(dead[0]->versions());
   }
-  for (const auto& table : *parts_.versions.obsolete_files()) {
+  for (const auto& table : *core_.versions->obsolete_files()) {
     EXPECT_EQ(table.table_cache, nullptr);
   }
   Remove();
-  EXPECT_TRUE(parts_.versions.obsolete_files()->empty());
+  EXPECT_TRUE(core_.versions->obsolete_files()->empty());
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 // itself, with numbers in place of a database.
 
 #include "db/jobs/quiet_watch.h"
+#include "test/testing/db/test_db_mutex.h"
 
 #include <gtest/gtest.h>
 
@@ -21,24 +22,25 @@ class QuietWatchTest : public ::testing::Test {
               return static_cast<uint64_t>(writing_);
             },
             [this] {
-              MutexLock lock(&mutex_);
+              MutexLock lock(mutex_.lockable());
               ++acts_;
             }};
   }
   void RunToEnd() {
-    MutexLock lock(&mutex_);
+    MutexLock lock(mutex_.lockable());
     watch_.StartLocked();
     watch_.StartLocked();
     EXPECT_TRUE(watch_.is_running());
     while (watch_.is_running()) scheduler_.WaitLocked();
   }
 
-  Mutex mutex_;
-  BackgroundScheduler scheduler_{Env::Default(), &mutex_};
+  TestDbMutex mutex_;
+  BackgroundScheduler scheduler_{Env::Default(), mutex_.lockable()};
   bool wanted_ = true;  // Guarded by mutex_, like the next members.
   int writing_ = 0;
   int acts_ = 0;
-  QuietWatch watch_{Env::Default(), &mutex_, &scheduler_, 2000, Owner()};
+  QuietWatch watch_{Env::Default(), mutex_.lockable(), &scheduler_, 2000,
+                    Owner()};
 };
 
 TEST_F(QuietWatchTest, ActsOnceForEachStart) {
@@ -63,7 +65,7 @@ TEST_F(QuietWatchTest, EndsWhenItIsNotWanted) {
 
 TEST_F(QuietWatchTest, EndsWhenTheSchedulerStops) {
   {
-    MutexLock lock(&mutex_);
+    MutexLock lock(mutex_.lockable());
     scheduler_.StopLocked();
   }
   RunToEnd();

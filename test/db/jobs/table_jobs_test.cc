@@ -13,7 +13,7 @@
 #include <utility>
 #include <vector>
 
-#include "test/testing/db/family_parts.h"
+#include "test/testing/db/core_parts.h"
 #include "test/testing/db_helpers.h"
 #include "varve/testing/fault_injection_env.h"
 
@@ -36,30 +36,21 @@ Status AllowAll(const std::vector<ColumnFamily*>&, uint64_t, uint64_t) {
 class TableJobsTest : public ::testing::Test {
  protected:
   void SetUp() override {
-    ASSERT_TRUE(Ok(place_.Open(false, true)));
-    parts_.Begin(place_.directory());
-    MutexLock lock(&mutex_);
+    MutexLock lock(core_.mutex());
     family_.BeginLocked(family_.NewMemTable(0), {});
     family_.InstallSuperVersionLocked(false);
   }
-  void TearDown() override {
-    MutexLock lock(&mutex_);
-    place_.Unlock().IgnoreError();
-    mutex_.Unlock();
-    family_.Close();
-    mutex_.Lock();
-  }
 
   // Makes a memtable with that key immutable.
-  void SwitchLocked(const std::string& key) {
-    const SequenceNumber sequence = versions_.LastSequence() + 1;
+  void SwitchLocked(const std::string& key) VARVE_REQUIRES(kDbMutex) {
+    const SequenceNumber sequence = core_.versions->LastSequence() + 1;
     family_.memtable()->Add(sequence, ValueType::kValue, key, "value");
-    versions_.SetLastSequence(sequence);
+    core_.versions->SetLastSequence(sequence);
     family_.SwitchLocked(family_.NewMemTable(sequence));
   }
   // Flushes a memtable with that key.
   Status Flush(const std::string& key) {
-    MutexLock lock(&mutex_);
+    MutexLock lock(core_.mutex());
     SwitchLocked(key);
     std::vector<FlushJobInfo> infos(1);
     infos[0].memtables = family_.immutable().size();
@@ -73,21 +64,20 @@ class TableJobsTest : public ::testing::Test {
   }
   size_t FileCount(int level) { return family_.version()->files(level).size(); }
 
-  Options options_ = TinyOptions();
+  Options WithRecorder() {
+    Options options = TinyOptions();
+    options.listeners = {recorder_};
+    return options;
+  }
+
+  const std::shared_ptr<Recorder> recorder_ = std::make_shared<Recorder>();
   const std::unique_ptr<Env> memory_ = NewMemoryEnv(Env::Default());
   const std::unique_ptr<FaultInjectionEnv> env_ =
       std::make_unique<FaultInjectionEnv>(memory_.get());
-  FamilyParts parts_{&options_, env_.get()};
-  Mutex& mutex_ = parts_.mutex;
-  VersionSet& versions_ = parts_.versions;
-  ColumnFamily& family_ = parts_.family;
-  DbDirectory place_{env_.get(), "/db"};
-  BackgroundScheduler scheduler_{env_.get(), &mutex_};
-  const std::shared_ptr<Recorder> recorder_ = std::make_shared<Recorder>();
-  EventQueue events_{{recorder_}, &mutex_};
-  TableJobs jobs_{TableJobs::Parts{&place_, &versions_, family_.snapshots(),
-                                   &events_, &scheduler_, nullptr, nullptr,
-                                   &mutex_}};
+  CoreParts parts_{WithRecorder(), env_.get()};
+  DbCore& core_ = parts_.core;
+  ColumnFamily& family_ = core_.default_family;
+  TableJobs jobs_{core_};
 };
 
 TEST_F(TableJobsTest, FlushesAndMoves) {
@@ -99,7 +89,7 @@ TEST_F(TableJobsTest, FlushesAndMoves) {
   compaction.trivial_move = true;
   compaction.inputs[0] = {family_.version()->files(0)[0]};
   CompactionJobInfo info;
-  MutexLock lock(&mutex_);
+  MutexLock lock(core_.mutex());
   ASSERT_TRUE(Ok(jobs_.CompactLocked(&family_, compaction, &info)));
   EXPECT_EQ(FileCount(0), 0u);
   EXPECT_EQ(FileCount(6), 1u);
@@ -108,7 +98,7 @@ TEST_F(TableJobsTest, FlushesAndMoves) {
 // With atomic_flush, a later memtable may have a part of a batch whose other
 // part is not flushed with it.
 TEST_F(TableJobsTest, FlushesNoMoreMemTablesThanTheCallerSaw) {
-  MutexLock lock(&mutex_);
+  MutexLock lock(core_.mutex());
   SwitchLocked("a");
   std::vector<FlushJobInfo> infos(1);
   infos[0].memtables = 1;
@@ -130,13 +120,13 @@ TEST_F(TableJobsTest, FlushesNoMoreMemTablesThanTheCallerSaw) {
 
 // As when a database resumes that has nothing in memory.
 TEST_F(TableJobsTest, TellsOfNoTableWithoutMemTables) {
-  MutexLock lock(&mutex_);
+  MutexLock lock(core_.mutex());
   std::vector<FlushJobInfo> infos(1);
   env_->FailAfter(0, Status::IOError("test"), kSyncDirectoryOperation);
   EXPECT_TRUE(
       jobs_.FlushLocked({&family_}, true, &infos, AllowAll).IsIOError());
   EXPECT_EQ(infos[0].memtables, 0u);
-  events_.DeliverLocked();
+  core_.events.DeliverLocked();
   EXPECT_TRUE(recorder_->created.empty());
 }
 

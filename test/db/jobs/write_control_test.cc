@@ -27,19 +27,24 @@ class Recorder : public EventListener {
 
 class WriteControlTest : public ::testing::Test {
  protected:
-  bool Passes() { return parts_.control.gate().IsClear(); }
+  Options WithRecorder() {
+    Options options = TinyOptions();
+    options.listeners = {recorder_};
+    return options;
+  }
+  bool Passes() { return parts_.core.control.gate().IsClear(); }
 
-  Options options_ = TinyOptions();
   Options other_options_ = TinyOptions();
   const std::unique_ptr<Env> env_ = NewMemoryEnv(Env::Default());
   const std::shared_ptr<Recorder> recorder_ = std::make_shared<Recorder>();
-  EngineParts parts_{&options_, env_.get(), {recorder_}};
-  WriteControl& control_ = parts_.control;
+  EngineParts parts_{WithRecorder(), env_.get()};
+  Options& options_ = parts_.core.options;
+  WriteControl& control_ = parts_.core.control;
 };
 
 TEST_F(WriteControlTest, StopsWritesAfterAnErrorUntilItIsCleared) {
   EXPECT_TRUE(Passes());
-  MutexLock lock(&parts_.mutex);
+  MutexLock lock(parts_.core.mutex());
   control_.SetErrorLocked(Status::Corruption("first"), "a flush");
   control_.SetErrorLocked(Status::Corruption("second"), "a compaction");
   EXPECT_FALSE(Passes());
@@ -50,7 +55,7 @@ TEST_F(WriteControlTest, StopsWritesAfterAnErrorUntilItIsCleared) {
   EXPECT_NE(message.find("read-only since a flush failed"), std::string::npos)
       << message;
   EXPECT_EQ(message.find("second"), std::string::npos) << message;
-  parts_.events.DeliverLocked();
+  parts_.core.events.DeliverLocked();
   ASSERT_EQ(recorder_->errors.size(), 1u);
   control_.ClearErrorLocked();
   control_.UpdateGateLocked();
@@ -58,7 +63,7 @@ TEST_F(WriteControlTest, StopsWritesAfterAnErrorUntilItIsCleared) {
 }
 
 TEST_F(WriteControlTest, StopsWritesInAChildUntilItTakesOver) {
-  MutexLock lock(&parts_.mutex);
+  MutexLock lock(parts_.core.mutex());
   control_.inheritance().Inherit(true);
   control_.SetInheritedErrorLocked();
   control_.UpdateGateLocked();
@@ -71,20 +76,20 @@ TEST_F(WriteControlTest, StopsWritesInAChildUntilItTakesOver) {
 }
 
 TEST_F(WriteControlTest, IsClosedOnceTheLogsAre) {
-  MutexLock lock(&parts_.mutex);
+  MutexLock lock(parts_.core.mutex());
   EXPECT_FALSE(control_.IsEndingLocked());
   control_.SetClosingLocked();
   EXPECT_TRUE(control_.IsEndingLocked());
   EXPECT_FALSE(control_.IsClosedLocked());
-  ASSERT_TRUE(Ok(parts_.wals.CloseLocked()));
+  ASSERT_TRUE(Ok(parts_.core.wals.CloseLocked()));
   EXPECT_TRUE(control_.IsClosedLocked());
   control_.UpdateGateLocked();
   EXPECT_TRUE(control_.gate().HasError());
 }
 
 TEST_F(WriteControlTest, EndsWhenTheSchedulerStops) {
-  MutexLock lock(&parts_.mutex);
-  parts_.scheduler.StopLocked();
+  MutexLock lock(parts_.core.mutex());
+  parts_.core.scheduler.StopLocked();
   EXPECT_TRUE(control_.IsEndingLocked());
   EXPECT_FALSE(control_.is_closing());
 }
@@ -98,7 +103,7 @@ TEST_F(WriteControlTest, StopsWritesWhileOneFamilyHasNoMemTable) {
   EXPECT_TRUE(Passes());
   parts_.Put(other, "b");
   {
-    MutexLock lock(&parts_.mutex);
+    MutexLock lock(parts_.core.mutex());
     control_.UpdateStallLocked(other);
     EXPECT_FALSE(Passes());
     EXPECT_FALSE(control_.gate().HasError());
@@ -108,28 +113,28 @@ TEST_F(WriteControlTest, StopsWritesWhileOneFamilyHasNoMemTable) {
 }
 
 TEST_F(WriteControlTest, StopsWritesWhileTheLogsHoldThemUp) {
-  parts_.Put(&parts_.family, "key", 1 << 20);
-  parts_.Switch({&parts_.family});
+  parts_.Put(&parts_.core.default_family, "key", 1 << 20);
+  parts_.Switch({&parts_.core.default_family});
   options_.max_total_wal_size = 1 << 20;
   {
-    MutexLock lock(&parts_.mutex);
+    MutexLock lock(parts_.core.mutex());
     EXPECT_FALSE(control_.LogsHoldUpLocked());
     EXPECT_TRUE(control_.LogsBeginToHoldUpLocked());
     EXPECT_FALSE(Passes());
     EXPECT_TRUE(control_.LogsHoldUpLocked());
   }
-  parts_.Flush({&parts_.family});
-  MutexLock lock(&parts_.mutex);
+  parts_.Flush({&parts_.core.default_family});
+  MutexLock lock(parts_.core.mutex());
   EXPECT_FALSE(control_.LogsHoldUpLocked());
   EXPECT_TRUE(Passes());
 }
 
 // The wait would not end.
 TEST_F(WriteControlTest, DoesNotWaitForLogsThatNoFlushFrees) {
-  parts_.Put(&parts_.family, "key", 1 << 20);
+  parts_.Put(&parts_.core.default_family, "key", 1 << 20);
   parts_.Switch({});
   options_.max_total_wal_size = 1 << 20;
-  MutexLock lock(&parts_.mutex);
+  MutexLock lock(parts_.core.mutex());
   EXPECT_FALSE(control_.LogsBeginToHoldUpLocked());
   EXPECT_TRUE(Passes());
 }

@@ -17,6 +17,7 @@
 #include "db/version/manifest_reader.h"
 #include "env/file_names.h"
 #include "table/reader/table_cache.h"
+#include "test/testing/db/test_db_mutex.h"
 #include "test/testing/db_helpers.h"
 #include "util/bytes/coding.h"
 #include "varve/comparator.h"
@@ -35,9 +36,9 @@ TEST(VersionSetTest, AChangeThatCannotBeAppliedLeavesNoManifestToRemove) {
       {"/db", env.get(), FileOptions(), TableReaderOptions(), 10}};
   FamilyVersions first("default", &comparator, &caches[0], true);
   FamilyVersions second("second", &comparator, &caches[1], true);
-  Mutex mutex;
-  VersionSet versions("/db", env.get(), &mutex);
-  MutexLock lock(&mutex);
+  TestDbMutex mutex;
+  VersionSet versions("/db", env.get(), mutex.lockable());
+  MutexLock lock(mutex.lockable());
   ManifestState state;
   versions.Initialize(&state, directory.get());
   versions.AddFamilyLocked(&first, &state.default_family());
@@ -63,7 +64,7 @@ class BadEditsTest : public ::testing::Test {
   void SetUp() override {
     ASSERT_TRUE(Ok(env_->CreateDirIfMissing("/db")));
     ASSERT_TRUE(Ok(env_->NewDirectory("/db", &directory_)));
-    MutexLock lock(&mutex_);
+    MutexLock lock(mutex_.lockable());
     ManifestState state;
     versions_.Initialize(&state, directory_.get());
     versions_.AddFamilyLocked(&first_, &state.default_family());
@@ -102,7 +103,7 @@ class BadEditsTest : public ::testing::Test {
   // The group is refused, no file changes, and the next edit is written.
   void ExpectRefused(std::vector<VersionSet::FamilyEdit> group,
                      const char* what) {
-    MutexLock lock(&mutex_);
+    MutexLock lock(mutex_.lockable());
     const std::string before = Manifest();
     const Status status = versions_.LogAndApply(group);
     EXPECT_FALSE(status.ok()) << what;
@@ -138,8 +139,8 @@ class BadEditsTest : public ::testing::Test {
       {"/db", env_.get(), FileOptions(), TableReaderOptions(), 10}};
   FamilyVersions first_{"default", &comparator_, &caches_[0], true};
   FamilyVersions second_{"second", &comparator_, &caches_[1], true};
-  Mutex mutex_;
-  VersionSet versions_{"/db", env_.get(), &mutex_};
+  TestDbMutex mutex_;
+  VersionSet versions_{"/db", env_.get(), mutex_.lockable()};
 };
 
 TEST_F(BadEditsTest, OfTablesAreNotWritten) {
@@ -211,9 +212,9 @@ TEST_F(BadEditsTest, OfFamiliesAreNotWritten) {
   FamilyVersions foreign("second", &comparator_, &caches_[2], true);
   FamilyVersions unknown("third", &comparator_, &caches_[3], true);
   {
-    Mutex mutex;
-    VersionSet other("/other", env_.get(), &mutex);
-    MutexLock lock(&mutex);
+    TestDbMutex mutex;
+    VersionSet other("/other", env_.get(), mutex.lockable());
+    MutexLock lock(mutex.lockable());
     ManifestState state;
     other.Initialize(&state, directory_.get());
     FamilyManifest manifest;
@@ -225,7 +226,7 @@ TEST_F(BadEditsTest, OfFamiliesAreNotWritten) {
       ExpectRefused(
           family, [](VersionEdit* edit) { edit->SetLogNumber(3); },
           "a family of another database");
-      MutexLock here(&mutex_);
+      MutexLock here(mutex_.lockable());
       const std::string before = Manifest();
       EXPECT_TRUE(versions_.DropFamiliesLocked({&family, 1}).IsCorruption());
       EXPECT_EQ(Manifest(), before);
@@ -242,7 +243,7 @@ TEST_F(BadEditsTest, OfFamiliesAreNotWritten) {
 
 TEST_F(BadEditsTest, AFamilyOfAUsedNameIsNotCreated) {
   FamilyVersions third("second", &comparator_, &caches_[2], true);
-  MutexLock lock(&mutex_);
+  MutexLock lock(mutex_.lockable());
   const std::string before = Manifest();
   EXPECT_TRUE(
       versions_.CreateFamiliesLocked(Families{&third}, 1).IsCorruption());

@@ -16,6 +16,7 @@
 
 #include "db/write/write_batch_internal.h"
 #include "env/file_names.h"
+#include "test/testing/db/test_db_mutex.h"
 #include "test/testing/db_helpers.h"
 #include "varve/testing/fault_injection_env.h"
 
@@ -31,7 +32,7 @@ class WalSetTest : public ::testing::Test {
     Add(7);
   }
   void TearDown() override {
-    MutexLock lock(&mutex_);
+    MutexLock lock(mutex_.lockable());
     wals_.CloseLocked().IgnoreError();
     place_.Unlock().IgnoreError();
   }
@@ -39,7 +40,7 @@ class WalSetTest : public ::testing::Test {
   void Add(uint64_t number) {
     WalSet::Wal wal;
     ASSERT_TRUE(Ok(wals_.Create(number, false, &wal)));
-    MutexLock lock(&mutex_);
+    MutexLock lock(mutex_.lockable());
     wals_.AddLocked(std::move(wal));
   }
   // Appends one update of `bytes` bytes.
@@ -52,13 +53,13 @@ class WalSetTest : public ::testing::Test {
     return wals_.Append(group, 1);
   }
   Status Sync() {
-    MutexLock lock(&mutex_);
+    MutexLock lock(mutex_.lockable());
     return wals_.SyncLocked();
   }
   Status Switch(uint64_t number) {
     WalSet::Next next = wals_.CreateNext(number, 1, false);
     if (!next.status.ok()) return next.status;
-    MutexLock lock(&mutex_);
+    MutexLock lock(mutex_.lockable());
     wals_.AddLocked(std::move(next.wal));
     return Status::OK();
   }
@@ -75,8 +76,8 @@ class WalSetTest : public ::testing::Test {
   FaultInjectionEnv env_{memory_.get()};
   Options options_;
   DbDirectory place_{&env_, "/db"};
-  Mutex mutex_;
-  WalSet wals_{&place_, &options_, nullptr, &mutex_};
+  TestDbMutex mutex_;
+  WalSet wals_{&place_, &options_, nullptr, mutex_.lockable()};
 };
 
 TEST_F(WalSetTest, SyncsLogsThatAreNotDurableYet) {
@@ -103,6 +104,7 @@ TEST_F(WalSetTest, CountsRecordsAfterTheFirstNote) {
 }
 
 TEST_F(WalSetTest, LogsAreReleasedInOrder) {
+  IsOnlyThread();
   ASSERT_TRUE(Ok(Switch(8)));
   ASSERT_TRUE(Ok(Switch(9)));
   EXPECT_EQ(wals_.OldestLocked(), 7u);
@@ -120,6 +122,7 @@ TEST_F(WalSetTest, LogsAreReleasedInOrder) {
 }
 
 TEST_F(WalSetTest, AFailedSyncIsReportedAgain) {
+  IsOnlyThread();
   ASSERT_TRUE(Ok(Append()));
   ASSERT_TRUE(Ok(Sync()));
   env_.FailAfter(0, FaultInjectionEnv::InjectedError(), kSyncOperation);
@@ -130,10 +133,7 @@ TEST_F(WalSetTest, AFailedSyncIsReportedAgain) {
   EXPECT_FALSE(wals_.AreGoodLocked());
   // The caller that met the error gets it. Then no sync of the old log is
   // awaited.
-  {
-    MutexLock lock(&mutex_);
-    wals_.FailLocked();
-  }
+  wals_.FailLocked();
   ASSERT_TRUE(Ok(Switch(8)));
   EXPECT_FALSE(wals_.has_failed());
   EXPECT_FALSE(Sync().ok());
@@ -143,16 +143,14 @@ TEST_F(WalSetTest, AFailedSyncIsReportedAgain) {
 }
 
 TEST_F(WalSetTest, AFailedSyncOfTheDirectoryTakesTheLogsAlong) {
+  IsOnlyThread();
   ASSERT_TRUE(Ok(Append()));
   env_.FailAfter(0, FaultInjectionEnv::InjectedError(),
                  kSyncDirectoryOperation);
   EXPECT_FALSE(Sync().ok());
   env_.ClearFailure();
   EXPECT_FALSE(Sync().ok());
-  {
-    MutexLock lock(&mutex_);
-    wals_.ClearDirectoryErrorLocked(Status::IOError("its name may be gone"));
-  }
+  wals_.ClearDirectoryErrorLocked(Status::IOError("its name may be gone"));
   EXPECT_TRUE(wals_.has_failed());
   EXPECT_FALSE(Sync().ok());
   EXPECT_FALSE(Append().ok());
@@ -182,7 +180,7 @@ TEST_F(WalSetTest, NoFileIsLeftOfALogThatCouldNotBegin) {
 
 TEST_F(WalSetTest, AfterCloseThereIsNone) {
   ASSERT_TRUE(Ok(Switch(8)));
-  MutexLock lock(&mutex_);
+  MutexLock lock(mutex_.lockable());
   ASSERT_TRUE(Ok(wals_.CloseLocked()));
   EXPECT_TRUE(wals_.EmptyLocked());
   EXPECT_TRUE(LogExists(7));

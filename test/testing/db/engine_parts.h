@@ -16,66 +16,37 @@
 #include "db/jobs/compactor.h"
 #include "db/jobs/flusher.h"
 #include "db/write/write_batch_internal.h"
-#include "test/testing/db/family_parts.h"
+#include "test/testing/db/core_parts.h"
 #include "test/testing/db_helpers.h"
 
 namespace varve::test {
 
-class EngineParts {
+class EngineParts : public CoreParts {
  public:
-  // All must outlive this.
-  EngineParts(Options* options, Env* env,
-              std::vector<std::shared_ptr<EventListener>> listeners = {})
-      : parts_(options, env),
-        mutex(parts_.mutex),
-        write_queue(parts_.queue),
-        versions(parts_.versions),
-        family(parts_.family),
-        families(parts_.families),
-        place(env, "/db"),
-        wals(&place, options, nullptr, &mutex),
-        scheduler(env, &mutex),
-        events(std::move(listeners), &mutex),
-        obsolete({&place, &versions, &wals, &families, &events, &scheduler,
-                  nullptr, &mutex}),
-        table_jobs({&place, &versions, family.snapshots(), &events, &scheduler,
-                    nullptr, nullptr, &mutex}),
-        auto_resume(
-            env, &mutex, &scheduler, &obsolete, [] { return false; }, [] {}),
-        control({options, &place, &families, &wals, &obsolete, &events,
-                 &scheduler, &auto_resume, nullptr, nullptr}),
-        picker({options, &place, &families, &events, nullptr, nullptr, true}),
-        jobs({options, &control, &picker, &obsolete, &scheduler, &mutex, false},
-             {[this] { Count(JobKind::kFlush, &flushes); },
-              [this] { Count(JobKind::kCompaction, &compactions); },
-              [this] { Count(JobKind::kCleanup, &cleanups); }}),
-        flusher({options, &place, &versions, &families, &wals, &write_queue,
-                 &control, &picker, &jobs, &table_jobs, &events, &scheduler,
-                 nullptr, nullptr, &mutex, false}),
-        compactor({&place, &versions, &families, &control, &picker, &jobs,
-                   &table_jobs, &obsolete, &auto_resume, &events, &scheduler,
-                   nullptr, nullptr, &mutex}) {
-    EXPECT_TRUE(Ok(place.Open(false, true)));
-    parts_.Begin(place.directory());
-    MutexLock lock(&mutex);
+  // `env` must outlive this.
+  EngineParts(const Options& options, Env* env)
+      : CoreParts(options, env,
+                  {[this] { Count(JobKind::kFlush, &flushes); },
+                   [this] { Count(JobKind::kCompaction, &compactions); },
+                   [this] { Count(JobKind::kCleanup, &cleanups); },
+                   [] {},
+                   {}}) {
+    MutexLock lock(core.mutex());
     WalSet::Wal wal;
-    EXPECT_TRUE(Ok(wals.Create(versions.NewFileNumber(), false, &wal)));
-    wals.AddLocked(std::move(wal));
-    BeginLocked(&family);
-    control.log_bound().UpdateLogSizeLocked();
+    EXPECT_TRUE(
+        Ok(core.wals.Create(core.versions->NewFileNumber(), false, &wal)));
+    core.wals.AddLocked(std::move(wal));
+    BeginLocked(&core.default_family);
+    core.log_bound.UpdateLogSizeLocked();
   }
   ~EngineParts() {
-    mutex.Lock();
+    MutexLock lock(core.mutex());
     AwaitJobsLocked();
-    wals.CloseLocked().IgnoreError();
-    place.Unlock().IgnoreError();
-    mutex.Unlock();
-    parts_.Close();
   }
 
   ColumnFamily* Add(const std::string& name, Options* options) {
-    MutexLock lock(&mutex);
-    ColumnFamily* const added = parts_.AddLocked(name, options);
+    MutexLock lock(core.mutex());
+    ColumnFamily* const added = AddLocked(name, options);
     BeginLocked(added);
     return added;
   }
@@ -87,68 +58,49 @@ class EngineParts {
     WriteQueue::Writer writer({}, &batch);
     WriteQueue::Group group(&writer);
     group.count = 1;
-    EXPECT_TRUE(Ok(wals.Append(group, 1)));
-    const SequenceNumber sequence = versions.LastSequence() + 1;
+    EXPECT_TRUE(Ok(core.wals.Append(group, 1)));
+    const SequenceNumber sequence = core.versions->LastSequence() + 1;
     to->memtable()->Add(sequence, ValueType::kValue, key, value);
-    versions.SetLastSequence(sequence);
+    core.versions->SetLastSequence(sequence);
   }
   // Replaces the log, and the memtables of the families.
   void Switch(std::vector<ColumnFamily*> filled) {
-    MutexLock lock(&mutex);
+    MutexLock lock(core.mutex());
     EXPECT_TRUE(Ok(flusher.SwitchLocked(std::move(filled))));
   }
   void Flush(const std::vector<ColumnFamily*>& filled) {
-    MutexLock lock(&mutex);
+    MutexLock lock(core.mutex());
     std::vector<size_t> counts;
     EXPECT_TRUE(Ok(flusher.FlushLocked(filled, /*atomic=*/true, &counts)));
   }
   // Runs a job on a thread, and waits for its end.
   void RunJob(JobKind kind, const std::function<void()>& job) {
-    MutexLock lock(&mutex);
-    EXPECT_TRUE(Ok(scheduler.ScheduleLocked(kind, job)));
+    MutexLock lock(core.mutex());
+    EXPECT_TRUE(Ok(core.scheduler.ScheduleLocked(kind, job)));
     AwaitJobsLocked();
   }
   // Waits until no job is queued or runs.
-  void AwaitJobsLocked() {
-    while (scheduler.JobsLocked() > 0 || auto_resume.is_running()) {
-      scheduler.WaitLocked();
+  void AwaitJobsLocked() VARVE_REQUIRES(kDbMutex) {
+    while (core.scheduler.JobsLocked() > 0 || core.auto_resume.is_running()) {
+      core.scheduler.WaitLocked();
     }
   }
 
- private:
-  FamilyParts parts_;
-
- public:
-  Mutex& mutex;
-  WriteQueue& write_queue;
-  VersionSet& versions;
-  ColumnFamily& family;
-  FamilySet& families;
-  DbDirectory place;
-  WalSet wals;
-  BackgroundScheduler scheduler;
-  EventQueue events;
-  ObsoleteFiles obsolete;
-  TableJobs table_jobs;
-  AutoResume auto_resume;
-  WriteControl control;
-  JobPicker picker;
-  JobStarter jobs;
-  Flusher flusher;
-  Compactor compactor;
+  Flusher flusher{core};
+  Compactor compactor{core};
   std::atomic<int> flushes{0};
   std::atomic<int> compactions{0};
   std::atomic<int> cleanups{0};
 
  private:
-  void BeginLocked(ColumnFamily* begun) {
-    begun->BeginLocked(begun->NewMemTable(wals.NewestLocked()), {});
-    control.InstallSuperVersionLocked(begun);
+  void BeginLocked(ColumnFamily* begun) VARVE_REQUIRES(kDbMutex) {
+    begun->BeginLocked(begun->NewMemTable(core.wals.NewestLocked()), {});
+    core.control.InstallSuperVersionLocked(begun);
   }
   void Count(JobKind kind, std::atomic<int>* count) {
-    MutexLock lock(&mutex);
+    MutexLock lock(core.mutex());
     ++*count;
-    scheduler.FinishLocked(kind);
+    core.scheduler.FinishLocked(kind);
   }
 };
 

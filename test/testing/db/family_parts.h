@@ -14,6 +14,7 @@
 #include "db/family/family_set.h"
 #include "db/options/options_check.h"
 #include "db/version/manifest_reader.h"
+#include "test/testing/db/test_db_mutex.h"
 #include "test/testing/db_helpers.h"
 
 namespace varve::test {
@@ -27,7 +28,7 @@ struct FamilyParts {
         env(its_env),
         free_later(std::move(its_free_later)),
         file_pool(env, FileOptions(), 10, nullptr),
-        versions("/db", env, &mutex),
+        versions("/db", env, mutex.lockable()),
         family("default", WithCache(options), Shared(nullptr)),
         families(&family) {
     family.MakeTables("/db", FileOptions(), &file_pool, nullptr, &versions);
@@ -35,6 +36,7 @@ struct FamilyParts {
 
   // The versions go before the family, which owns its part of them.
   ~FamilyParts() {
+    MutexLock lock(mutex.lockable());
     while (!versions.families().empty()) {
       versions.RemoveFamilyLocked(versions.families().back());
     }
@@ -43,8 +45,8 @@ struct FamilyParts {
   FamilyParts& operator=(const FamilyParts&) = delete;
 
   // Takes over an empty database.
-  void Begin(Directory* directory) VARVE_NO_THREAD_SAFETY_ANALYSIS {
-    MutexLock lock(&mutex);
+  void Begin(Directory* directory) {
+    MutexLock lock(mutex.lockable());
     ManifestState state;
     versions.Initialize(&state, directory);
     versions.AddFamilyLocked(family.versions(), &state.default_family());
@@ -53,7 +55,7 @@ struct FamilyParts {
 
   // Adds a family. `its_options` must outlive this.
   ColumnFamily* AddLocked(const std::string& name, Options* its_options)
-      VARVE_NO_THREAD_SAFETY_ANALYSIS {
+      VARVE_REQUIRES(kDbMutex) {
     auto added = std::make_unique<ColumnFamily>(name, WithCache(its_options),
                                                 Shared(family.snapshots()));
     ColumnFamily* const result = added.get();
@@ -65,24 +67,24 @@ struct FamilyParts {
     return result;
   }
   // Closes all families.
-  void Close() VARVE_NO_THREAD_SAFETY_ANALYSIS {
-    mutex.Lock();
+  void Close() {
+    mutex.lockable()->Lock();
     const std::vector<std::unique_ptr<ColumnFamily>> others =
         families.TakeAllLocked();
-    mutex.Unlock();
+    mutex.lockable()->Unlock();
     for (const auto& other : others) other->Close();
     family.Close();
-    MutexLock lock(&mutex);
+    MutexLock lock(mutex.lockable());
     for (const auto& other : others) {
       versions.RemoveFamilyLocked(other->versions());
     }
   }
 
   ColumnFamily::Shared Shared(SnapshotRegistry* snapshots) {
-    return {env,        nullptr,
-            &mutex,     &queue,
-            free_later, [this] { return versions.LastSequence(); },
-            [] {},      [this](ColumnFamily* asked) { request_switch(asked); },
+    return {env,         nullptr,
+            mutex.lockable(), &queue,
+            free_later,  [this] { return versions.LastSequence(); },
+            [] {},       [this](ColumnFamily* asked) { request_switch(asked); },
             snapshots};
   }
   static Options* WithCache(Options* options) {
@@ -95,7 +97,7 @@ struct FamilyParts {
   const std::function<void()> free_later;
   // Called for the budget of write buffers, on its thread.
   std::function<void(ColumnFamily*)> request_switch = [](ColumnFamily*) {};
-  Mutex mutex;
+  TestDbMutex mutex;
   WriteQueue queue;
   FilePool file_pool;
   VersionSet versions;

@@ -13,11 +13,11 @@ namespace varve::test {
 // last two share their options.
 class ThreeFamiliesTest : public ::testing::Test {
  protected:
-  Options options_ = TinyOptions();
   Options other_options_ = TinyOptions();
   const std::unique_ptr<Env> env_ = NewMemoryEnv(Env::Default());
-  EngineParts parts_{&options_, env_.get()};
-  ColumnFamily* const default_ = &parts_.family;
+  EngineParts parts_{TinyOptions(), env_.get()};
+  Options& options_ = parts_.core.options;
+  ColumnFamily* const default_ = &parts_.core.default_family;
   ColumnFamily* const a_ = parts_.Add("a", &other_options_);
   ColumnFamily* const b_ = parts_.Add("b", &other_options_);
 };

@@ -1,0 +1,108 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// The state of an open database that all of its parts share, and the services
+// that they use of each other. A part gets a reference to it, and no pointers
+// to other parts.
+//
+// The services get the same reference. Each has its own header, which names
+// DbCore only.
+//
+// Thread-safety: see each member.
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "db/directory/buffering_logger.h"
+#include "db/directory/db_directory.h"
+#include "db/family/column_family.h"
+#include "db/family/family_set.h"
+#include "db/family/log_bound.h"
+#include "db/jobs/auto_resume.h"
+#include "db/jobs/background_scheduler.h"
+#include "db/jobs/event_queue.h"
+#include "db/jobs/job_picker.h"
+#include "db/jobs/job_starter.h"
+#include "db/jobs/obsolete_files.h"
+#include "db/jobs/write_control.h"
+#include "db/options/db_mutex.h"
+#include "db/version/version_set.h"
+#include "db/wal/wal_set.h"
+#include "db/write/write_queue.h"
+#include "util/base/mutex.h"
+#include "varve/options.h"
+
+namespace varve {
+
+struct DbCore {
+  // What the services call. A thread calls these without the mutex.
+  struct Calls {
+    // The jobs. Each ends by BackgroundScheduler::FinishLocked.
+    std::function<void()> flush;
+    std::function<void()> compact;
+    std::function<void()> clean_up;
+    // Tries to make the database writable again, or to go on with compactions.
+    std::function<void()> resume;
+    // Called when the budget of write buffers is exceeded and the family's
+    // memtable is to be switched. Must not wait for a flush.
+    std::function<void(ColumnFamily*)> request_switch;
+  };
+
+  // `options` are complete. If `shared_file_pool` is not null, it is used for
+  // the table files in place of an own pool, and must outlive this object.
+  DbCore(const Options& options, const std::string& path, bool read_only,
+         FilePool* shared_file_pool, Calls calls);
+  DbCore(const DbCore&) = delete;
+  DbCore& operator=(const DbCore&) = delete;
+
+  // Returns the DB mutex.
+  Mutex* mutex() VARVE_RETURN_CAPABILITY(kDbMutex) { return &mutex_; }
+
+  // Returns what a family needs of this. `snapshots` is null for the default
+  // family, which creates them.
+  ColumnFamily::Shared FamilyParts(SnapshotRegistry* snapshots);
+  // Creates a family beside the default one. It is not in `families` yet.
+  std::unique_ptr<ColumnFamily> NewFamily(const std::string& name,
+                                          const ColumnFamilyOptions& options);
+  // Returns whether the database is one of a catalog's.
+  bool IsOfCatalog() const { return file_pool.use_count() == 0; }
+
+  // ---- Immutable after Open ----
+  // Except the fields that SetOptions changes, which the mutex guards.
+  Options options;  // Of the database, and of its default family.
+  const bool is_read_only;
+  DbDirectory directory;
+  Env* const env;               // The Env of `directory`.
+  StatisticsImpl* const stats;  // May be null.
+  BufferingLogger log;          // Thread-safe.
+  const Calls calls;
+  const std::shared_ptr<FilePool> file_pool;
+  std::unique_ptr<VersionSet> versions;
+
+  WriteQueue write_queue;  // Thread-safe.
+
+ private:
+  Mutex mutex_;
+
+ public:
+  // ---- Guarded by the mutex ----
+  WalSet wals;  // See the class.
+  // Also signalled when a condition that writers wait for changes.
+  BackgroundScheduler scheduler;
+  EventQueue events;
+  ColumnFamily default_family;  // Reads of it take no mutex.
+  FamilySet families;
+  LogBound log_bound;
+  // ---- Services ----
+  ObsoleteFiles obsolete{*this};
+  AutoResume auto_resume{*this};
+  WriteControl control{*this};
+  JobPicker picker{*this};
+  JobStarter jobs{*this};
+};
+
+// Returns how the tables of a database with these options are opened.
+FileOptions TableFileOptions(const Options& options);
+
+}  // namespace varve
