@@ -58,7 +58,7 @@ Status DBImpl::SetOptions(ColumnFamilyHandle* handle,
   UpdateOptions(changes, family->mutable_options()).IgnoreError();  // As above.
   RaiseNumbers(family->mutable_options());
   core_.log_bound.UpdateLogSizeLocked();
-  family->MakePaceDueLocked();  // The log may have less space.
+  family->pace().MakeDueLocked();  // The log may have less space.
   for (const auto& [name, value] : changes) {
     Log(LogLevel::kInfo, &core_.log, "[%s] option %s is now %s",
         family->name().c_str(), name.c_str(), value.c_str());

@@ -128,7 +128,7 @@ void DeadEntryCleanup::FlushForReaders(ColumnFamily* family,
   // Without a switch, another flush is under way, whose end wakes the cleaner.
   uint64_t cost_bytes = 0;
   if (family->memtable() == memtable && !memtable->empty() &&
-      !family->is_dropped() && family->SlotFreeLocked() &&
+      !family->is_dropped() && family->memtables().SlotFreeLocked() &&
       core_.control.error().ok() && core_.picker.gate().error.ok() &&
       !core_.control.IsEndingLocked()) {
     for (const DeadRangeCleaner::Target& target :

@@ -136,7 +136,7 @@ Status DBImpl::CreateColumnFamilies(
   for (const auto& family : unused) family->Close();
   if (!status.ok()) return status;
   for (ColumnFamily* const family : added) {
-    family->JoinBudget();
+    family->memtables().JoinBudget();
     handles->push_back(new FamilyHandle(family, handles_, true));
   }
   return refused;
@@ -184,7 +184,8 @@ Status DBImpl::AddFamiliesLocked(
     ColumnFamily* const added = family.get();
     added->SetOutputContext(context.db_path, context.db_identity,
                             context.session_identity);
-    added->BeginLocked(added->NewMemTable(log_number, count), {});
+    added->memtables().BeginLocked(added->memtables().New(log_number, count),
+                                   {});
     core_.families.AddLocked(std::move(family));
     core_.control.InstallSuperVersionLocked(added);
     Log(LogLevel::kInfo, &core_.log, "created column family %s, id %u",

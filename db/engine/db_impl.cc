@@ -63,7 +63,8 @@ Status DBImpl::CloseLocked() {
   core_.control.SetClosingLocked();
   core_.scheduler.SignalLocked();  // See Resume.
   Status status;
-  if (!core_.is_read_only && core_.default_family.HasBegunLocked()) {
+  if (!core_.is_read_only &&
+      core_.default_family.memtables().HasBegunLocked()) {
     if (core_.families.HasUnloggedLocked() &&
         !core_.options.avoid_flush_during_shutdown) {
       core_.scheduler.GoOnLocked();
@@ -82,7 +83,7 @@ Status DBImpl::CloseLocked() {
   core_.scheduler.DropQueuedLocked();
   const std::vector<ColumnFamily*> families = core_.families.live();
   core_.mutex()->Unlock();
-  for (ColumnFamily* const family : families) family->LeaveBudget();
+  for (ColumnFamily* const family : families) family->memtables().LeaveBudget();
   core_.mutex()->Lock();
   WaitForBackgroundLocked();
   if (status.ok()) NoteLogsEndLocked();
@@ -107,7 +108,7 @@ void DBImpl::ReleaseAllLocked() {
   std::vector<TableCache*> table_caches;
   core_.families.ForEachUsedLocked(
       [&](ColumnFamily* family) VARVE_REQUIRES(kDbMutex) {
-        if (family->HasBegunLocked()) family->EmptyLocked();
+        if (family->memtables().HasBegunLocked()) family->EmptyLocked();
         table_caches.push_back(family->table_cache());
       });
   const std::vector<MemTable*> memtables = core_.obsolete.TakeMemTablesLocked();
@@ -127,7 +128,7 @@ void DBImpl::StopJobsLocked() {
   core_.scheduler.StopLocked();
   // No flush begins that would free their memory.
   for (ColumnFamily* const family : core_.families.live()) {
-    family->MarkFlushExpectedLocked(false);
+    family->memtables().MarkFlushExpectedLocked(false);
   }
   age_watch_.SignalLocked();
 }

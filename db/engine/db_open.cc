@@ -325,7 +325,8 @@ Status DBImpl::BeginLocked(DbOpening* opening) {
   age_watch_.StartLocked();
   core_.jobs.StartDueLocked();
   core_.events.DeliverLocked();
-  for (ColumnFamily* const family : core_.families.live()) family->JoinBudget();
+  for (ColumnFamily* const family : core_.families.live())
+    family->memtables().JoinBudget();
   return Status::OK();
 }
 
@@ -442,8 +443,9 @@ void DbOpening::InstallReadOnlyLocked() {
   const std::vector<ColumnFamily*> families = All();
   for (size_t i = 0; i < families.size(); ++i) {
     families[i]->table_cache()->ExpectRemovals();
-    families[i]->BeginLocked(families[i]->NewMemTable(0),
-                             std::exchange(state_->families[i].memtables, {}));
+    families[i]->memtables().BeginLocked(
+        families[i]->memtables().New(0),
+        std::exchange(state_->families[i].memtables, {}));
   }
   ListFamiliesLocked();
   for (ColumnFamily* const family : families)
@@ -560,8 +562,8 @@ Status DbOpening::InstallLocked() {
   ListFamiliesLocked();
   for (ColumnFamily* const family : core_.families.live()) {
     family->versions()->SkipLogsLocked(wal_number);
-    family->BeginLocked(
-        family->NewMemTable(wal_number, core_.families.live().size()), {});
+    family->memtables().BeginLocked(
+        family->memtables().New(wal_number, core_.families.live().size()), {});
     core_.control.InstallSuperVersionLocked(family);
   }
   core_.log_bound.UpdateLogSizeLocked();

@@ -186,17 +186,17 @@ bool DbProperties::GetIntLocked(const Slice& name, uint64_t* value) {
   uint64_t memtable_bytes = family_.memtable()->ApproximateMemoryUsage();
   uint64_t immutable_entries = 0;
   uint64_t immutable_deletions = 0;
-  for (const MemTable* memtable : family_.immutable()) {
+  for (const MemTable* memtable : family_.memtables().immutable()) {
     memtable_bytes += memtable->ApproximateMemoryUsage();
     immutable_entries += memtable->EntryCount();
     immutable_deletions += memtable->DeletionCount();
   }
   uint64_t held_bytes = 0;
-  for (const MemTable* memtable : family_.flushed()) {
+  for (const MemTable* memtable : family_.memtables().flushed()) {
     held_bytes += memtable->ApproximateMemoryUsage();
   }
   if (is("num-immutable-mem-table")) {
-    *value = family_.immutable().size();
+    *value = family_.memtables().immutable().size();
   } else if (is("num-entries-active-mem-table")) {
     *value = family_.memtable()->EntryCount();
   } else if (is("num-entries-imm-mem-tables")) {
@@ -206,11 +206,11 @@ bool DbProperties::GetIntLocked(const Slice& name, uint64_t* value) {
   } else if (is("num-deletes-imm-mem-tables")) {
     *value = immutable_deletions;
   } else if (is("mem-table-flush-pending")) {
-    *value = family_.immutable().empty() ? 0 : 1;
+    *value = family_.memtables().immutable().empty() ? 0 : 1;
   } else if (is("compaction-pending")) {
     *value = core_.picker.CompactionDueLocked(family_) ? 1 : 0;
   } else if (is("num-running-flushes")) {
-    *value = family_.flush_runs() ? 1 : 0;
+    *value = family_.memtables().flush_runs() ? 1 : 0;
   } else if (is("num-running-compactions")) {
     *value = family_.compactions().running.size();
   } else if (is("background-errors")) {
@@ -224,7 +224,7 @@ bool DbProperties::GetIntLocked(const Slice& name, uint64_t* value) {
   } else if (is("size-all-mem-tables")) {
     *value = memtable_bytes + held_bytes;
   } else if (is("num-immutable-mem-table-flushed")) {
-    *value = family_.flushed().size();
+    *value = family_.memtables().flushed().size();
   } else if (is("estimate-table-readers-mem")) {
     *value = family_.table_cache()->ApproximateMemoryUsage();
   } else if (is("approximate-memory-usage")) {
@@ -277,11 +277,11 @@ bool DbProperties::GetIntLocked(const Slice& name, uint64_t* value) {
   } else if (is("statistics-memory-reserved")) {
     *value = core_.stats != nullptr ? core_.stats->ReservedMemory() : 0;
   } else if (is("is-write-stopped")) {
-    *value = family_.stall().pressure == WritePressure::kStop ? 1 : 0;
+    *value = family_.pace().stall().pressure == WritePressure::kStop ? 1 : 0;
   } else if (is("is-write-stalled")) {
-    *value = family_.stall().pressure != WritePressure::kNone ? 1 : 0;
+    *value = family_.pace().stall().pressure != WritePressure::kNone ? 1 : 0;
   } else if (is("actual-delayed-write-rate")) {
-    *value = family_.stall().rate;
+    *value = family_.pace().stall().rate;
   } else {
     return false;
   }
@@ -356,8 +356,8 @@ void DbProperties::AppendDbStatsLocked(std::string* out) const {
   for (const CompactionStats& stats : family_.compactions().stats) {
     table_bytes += stats.bytes_written;
   }
-  const uint64_t user_bytes = family_.user_bytes();
-  const uint64_t logged_bytes = family_.logged_bytes();
+  const uint64_t user_bytes = family_.pace().user_bytes();
+  const uint64_t logged_bytes = family_.pace().logged_bytes();
   AppendFormat(
       out,
       "Written by users: %.1f MB, to the log: %.1f MB, to tables: %.1f MB; "
@@ -365,9 +365,9 @@ void DbProperties::AppendDbStatsLocked(std::string* out) const {
       MiB(user_bytes), MiB(logged_bytes), MiB(table_bytes),
       Ratio(logged_bytes + table_bytes, user_bytes));
   AppendFormat(out, "Stalls: %" PRIu64 " times, %.3f seconds; now: %s\n",
-               family_.stall_count(),
-               static_cast<double>(family_.stall_micros()) / 1e6,
-               StallCauseName(family_.stall().cause));
+               family_.pace().stall_count(),
+               static_cast<double>(family_.pace().stall_micros()) / 1e6,
+               StallCauseName(family_.pace().stall().cause));
   const FileWaits& waits = core_.wals.waits();
   AppendFormat(out,
                "Waits of the log for the device or file system: %" PRIu64
@@ -375,8 +375,8 @@ void DbProperties::AppendDbStatsLocked(std::string* out) const {
                waits.count(), static_cast<double>(waits.total_us()) / 1e6,
                static_cast<double>(waits.longest_us()) / 1e6);
   AppendFormat(out, "Pauses for compactions: %" PRIu64 " times, %.3f seconds\n",
-               family_.pace_count(),
-               static_cast<double>(family_.pace_micros()) / 1e6);
+               family_.pace().pace_count(),
+               static_cast<double>(family_.pace().pace_micros()) / 1e6);
   AppendFormat(out,
                "Background errors: %" PRIu64
                "; reads that took the mutex for what they read: %" PRIu64 "\n",
@@ -418,8 +418,9 @@ std::string DbProperties::OldestSnapshotLocked() {
     }
     const auto add = [&](const MemTable* memtable) {
       if (memtable != family_.memtable() &&
-          std::find(family_.immutable().begin(), family_.immutable().end(),
-                    memtable) == family_.immutable().end()) {
+          std::find(family_.memtables().immutable().begin(),
+                    family_.memtables().immutable().end(),
+                    memtable) == family_.memtables().immutable().end()) {
         memtable_bytes += memtable->ApproximateMemoryUsage();
       }
     };

@@ -196,7 +196,7 @@ Status DBImpl::DropCovered(ColumnFamily* family, bool* dropped) {
     Status status = flusher_.FlushLogLocked(true);
     if (!status.ok()) return status;
     core_.wals.ReleaseSpaceLocked();
-    memtables = family->immutable();
+    memtables = family->memtables().immutable();
     memtables.push_back(family->memtable());
   }
   RangeTombstoneCollector collector(&family->comparator());

@@ -55,13 +55,15 @@ Status DBImpl::SyncLogAtClose() {
 // older copy looks like one that never held more. May release the mutex and
 // reacquire it.
 void DBImpl::NoteLogsEndLocked() {
-  if (core_.is_read_only || !core_.default_family.HasBegunLocked() ||
+  if (core_.is_read_only ||
+      !core_.default_family.memtables().HasBegunLocked() ||
       !core_.control.error().ok())
     return;
   bool any = false;
   for (const ColumnFamily* family : core_.families.live()) {
     any |= !family->memtable()->empty() ||
-           std::any_of(family->immutable().begin(), family->immutable().end(),
+           std::any_of(family->memtables().immutable().begin(),
+                       family->memtables().immutable().end(),
                        [](const MemTable* m) { return !m->empty(); });
   }
   // The last update may then be in no log.
@@ -111,7 +113,7 @@ Status DBImpl::FlushFamilies(const FlushOptions& options,
       }
       if (family->memtable()->empty() && !frees_log) continue;
       filled.push_back(family);
-      has_slots &= family->SlotFreeLocked();
+      has_slots &= family->memtables().SlotFreeLocked();
     }
     switched = filled.empty();
     // No job is started any more that would write it.
@@ -125,7 +127,7 @@ Status DBImpl::FlushFamilies(const FlushOptions& options,
     }
     targets.clear();
     for (const ColumnFamily* family : families) {
-      targets.push_back(family->switched_count());
+      targets.push_back(family->memtables().switched_count());
     }
     if (!switched) {
       // Others may write during the wait.
@@ -221,7 +223,7 @@ Status DBImpl::ResumeAsLeaderLocked() {
   core_.jobs.PurgeLocked();  // This may free space, even after a failure.
   if (status.ok()) {
     for (size_t i = 0; i < families.size(); ++i) {
-      families[i]->CountFlushedLocked(counts[i]);
+      families[i]->memtables().CountFlushedLocked(counts[i]);
     }
     // Checks that the new log can be synced. The earlier logs are not needed.
     status = core_.wals.SyncLocked();

@@ -265,8 +265,8 @@ Status DBImpl::WriteThroughQueue(const WriteOptions& options, WriteBatch* batch,
   bool delayed = false;
   uint64_t paused_us = 0;
   bool frees = false;
-  if (core_.default_family.account() != nullptr &&
-      core_.default_family.account()->ShouldStall()) [[unlikely]] {
+  if (core_.default_family.memtables().account() != nullptr &&
+      core_.default_family.memtables().account()->ShouldStall()) [[unlikely]] {
     status = AwaitBudget(options);
     if (!status.ok()) return status;
   }
@@ -288,7 +288,7 @@ Status DBImpl::WriteThroughQueue(const WriteOptions& options, WriteBatch* batch,
       case WriteQueue::Role::kLeader:
         wait = false;
         if (!core_.control.gate().LetsLeaderPass() ||
-            core_.default_family.MemTableIsFull()) [[unlikely]] {
+            core_.default_family.memtables().IsFull()) [[unlikely]] {
           status = MakeSpace(touched, frees, &wait);
         }
         if (HasFamilies(writer) && !FamiliesAreLive(core_.families, writer))
@@ -296,7 +296,7 @@ Status DBImpl::WriteThroughQueue(const WriteOptions& options, WriteBatch* batch,
           status = DroppedFamilyError();
         }
         if ((HasFamilies(writer) ? touched.PaceIsDue()
-                                 : core_.default_family.PaceIsDue()) &&
+                                 : core_.default_family.pace().IsDue()) &&
             !wait && !frees && status.ok()) [[unlikely]] {
           uint64_t pause_us = 0;
           status = PaceOrSwitch(
@@ -354,17 +354,18 @@ Status DBImpl::MakeSpace(const TouchedFamilies& touched, bool frees,
     return status.IsNoSpace() && frees && TakesDeletionsLocked() ? Status::OK()
                                                                  : status;
   }
-  StallCause cause = touched.MostPressedLocked()->StopCauseLocked();
+  StallCause cause = touched.MostPressedLocked()->pace().StopCauseLocked();
   if (core_.control.LogsHoldUpLocked()) cause = StallCause::kLogs;
   // Deletions may pass although no further memtable may wait.
   *wait =
       cause != StallCause::kNone && (!frees || core_.picker.gate().error.ok());
   std::vector<ColumnFamily*> full;
   for (ColumnFamily* const family : core_.families.live()) {
-    if (!family->MustSwitchLocked()) continue;
-    if (family->SlotFreeLocked()) {
+    if (!family->memtables().MustSwitchLocked()) continue;
+    if (family->memtables().SlotFreeLocked()) {
       full.push_back(family);
-    } else if (looks && family->stall().pressure != WritePressure::kStop) {
+    } else if (looks &&
+               family->pace().stall().pressure != WritePressure::kStop) {
       core_.control.UpdateStallLocked(family);  // Its writers have to wait.
     }
   }
@@ -392,16 +393,17 @@ Status DBImpl::PaceOrSwitch(const TouchedFamilies& touched, bool may_pause,
       return flusher_.ReplaceLogLocked({}, wait);
     }
     // Nobody but this family's memtable can need the log.
-    core_.default_family.SetLogFullLocked();
-    *wait = core_.default_family.StopCauseLocked() != StallCause::kNone;
+    core_.default_family.memtables().SetLogFullLocked();
+    *wait = core_.default_family.pace().StopCauseLocked() != StallCause::kNone;
     return *wait ? status : flusher_.SwitchLocked({&core_.default_family});
   }
   MutexLock lock(core_.mutex());
   if (WatchesQuietLocked()) quiet_watch_.StartLocked();
   for (ColumnFamily* const family : touched.All()) {
-    if (!family->PaceIsDue()) continue;
+    if (!family->pace().IsDue()) continue;
     *pause_us =
-        std::max(*pause_us, family->PauseMicrosLocked(log_space, may_pause));
+        std::max(*pause_us, family->pace().PauseMicrosLocked(
+                                *family->version(), log_space, may_pause));
   }
   return Status::OK();
 }
@@ -414,7 +416,7 @@ Status DBImpl::AwaitBudget(const WriteOptions& options) {
   const LocalSpan span("stall");
   const HistogramTimer stall_timer(core_.stats, HistogramType::kWriteStall,
                                    core_.env);
-  while (!core_.default_family.account()->AwaitSpace(slice_us)) {
+  while (!core_.default_family.memtables().account()->AwaitSpace(slice_us)) {
     MutexLock lock(core_.mutex());
     Status status = WritableLocked();
     if (!status.ok()) return status;
@@ -458,7 +460,7 @@ Status DBImpl::DelayWrite(const WriteOptions& options,
       continue;
     }
     family = touched.MostPressedLocked();
-    StallCause cause = family->StopCauseLocked();
+    StallCause cause = family->pace().StopCauseLocked();
     if (cause == StallCause::kNone && core_.control.LogsHoldUpLocked()) {
       cause = StallCause::kLogs;
     }
@@ -468,7 +470,7 @@ Status DBImpl::DelayWrite(const WriteOptions& options,
       *frees = WriteBatchInternal::OnlyDeletes(batch);
       return *frees ? Status::OK() : core_.picker.gate().error;
     }
-    if (family->stall().pressure != WritePressure::kStop &&
+    if (family->pace().stall().pressure != WritePressure::kStop &&
         cause != StallCause::kLogs) {
       core_.control.UpdateStallLocked(family);  // Listeners hear of it.
       core_.events.DeliverLocked();
@@ -481,7 +483,7 @@ Status DBImpl::DelayWrite(const WriteOptions& options,
     if (options.no_slowdown) {
       return Status::Incomplete("writes are stopped", StallCauseName(cause));
     }
-    if (!counted) family->CountStallLocked(cause, WritePressure::kStop);
+    if (!counted) family->pace().CountStallLocked(cause, WritePressure::kStop);
     counted = true;
     const Stopwatch stopped(core_.env);
     VARVE_PROBE(stall_begin, static_cast<int>(cause));
@@ -489,20 +491,21 @@ Status DBImpl::DelayWrite(const WriteOptions& options,
     const uint64_t stopped_us = stopped.ElapsedMicros();
     VARVE_PROBE(stall_end, static_cast<int>(cause), stopped_us);
     // The family may have been dropped, and be gone.
-    touched.MostPressedLocked()->AddStallMicrosLocked(stopped_us);
+    touched.MostPressedLocked()->pace().AddStallMicrosLocked(stopped_us);
   }
-  if (*delayed || family->stall().pressure != WritePressure::kSlow)
+  if (*delayed || family->pace().stall().pressure != WritePressure::kSlow)
     return Status::OK();
   *delayed = true;
-  const uint64_t delay_us =
-      family->DelayMicrosLocked(batch.ApproximateSize(), !options.no_slowdown);
+  const uint64_t delay_us = family->pace().DelayMicrosLocked(
+      batch.ApproximateSize(), !options.no_slowdown);
   if (delay_us == 0) return Status::OK();
   if (options.no_slowdown) {
     return Status::Incomplete("writes are slowed down",
-                              StallCauseName(family->stall().cause));
+                              StallCauseName(family->pace().stall().cause));
   }
-  family->CountStallLocked(family->stall().cause, WritePressure::kSlow);
-  family->AddStallMicrosLocked(delay_us);
+  family->pace().CountStallLocked(family->pace().stall().cause,
+                                  WritePressure::kSlow);
+  family->pace().AddStallMicrosLocked(delay_us);
   core_.mutex()->Unlock();
   core_.env->SleepForMicroseconds(delay_us);
   core_.mutex()->Lock();
@@ -515,9 +518,9 @@ void DBImpl::CountInFamilies(const WriteQueue::Writer& writer,
                              size_t* default_bytes) {
   for (const auto& [id, bytes] : WriteBatchInternal::Families(*writer.batch)) {
     ColumnFamily* const family = core_.families.Find(id);
-    family->CountWritten(bytes, !writer.disable_wal);
+    family->pace().CountWritten(bytes, !writer.disable_wal);
     *default_bytes -= std::min(*default_bytes, bytes);
-    if (family->MemTableIsFull() || core_.wals.SpaceForUpdates() == 0) {
+    if (family->memtables().IsFull() || core_.wals.SpaceForUpdates() == 0) {
       core_.control.gate().RequestLook();
     }
   }
@@ -630,7 +633,7 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
       if (!writer->is_refused) CountInFamilies(*writer, &bytes);
     });
   }
-  core_.default_family.CountWritten(bytes, !leader->disable_wal);
+  core_.default_family.pace().CountWritten(bytes, !leader->disable_wal);
   core_.write_queue.Leave(group, status);
   return status;
 }

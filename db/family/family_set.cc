@@ -25,7 +25,7 @@ ColumnFamily* FamilySet::Find(const std::string& name) const {
 int FamilySet::CountToFlushLocked() const {
   int count = 0;
   for (const ColumnFamily* family : live_) {
-    if (!family->immutable().empty()) ++count;
+    if (!family->memtables().immutable().empty()) ++count;
   }
   return count;
 }
@@ -33,14 +33,14 @@ int FamilySet::CountToFlushLocked() const {
 bool FamilySet::AreAllFlushedLocked() const {
   return std::all_of(live_.begin(), live_.end(),
                      [](const ColumnFamily* family) VARVE_REQUIRES(kDbMutex) {
-                       return family->IsAllFlushedLocked();
+                       return family->memtables().AreAllFlushedLocked();
                      });
 }
 
 bool FamilySet::HasUnloggedLocked() const {
   return std::any_of(live_.begin(), live_.end(),
                      [](const ColumnFamily* family) VARVE_REQUIRES(kDbMutex) {
-                       return family->HasUnloggedLocked();
+                       return family->memtables().HasUnloggedLocked();
                      });
 }
 
@@ -55,13 +55,14 @@ bool FamilySet::AnyCompactsLocked() const {
 
 bool FamilySet::OthersNeedLogsLocked(const std::vector<ColumnFamily*>& families,
                                      uint64_t log_number) const {
-  return std::any_of(live_.begin(), live_.end(),
-                     [&](const ColumnFamily* family) VARVE_REQUIRES(kDbMutex) {
-                       return std::find(families.begin(), families.end(),
-                                        family) == families.end() &&
-                              !family->IsAllFlushedLocked() &&
-                              family->OldestLogLocked() < log_number;
-                     });
+  return std::any_of(
+      live_.begin(), live_.end(),
+      [&](const ColumnFamily* family) VARVE_REQUIRES(kDbMutex) {
+        return std::find(families.begin(), families.end(), family) ==
+                   families.end() &&
+               !family->memtables().AreAllFlushedLocked() &&
+               family->memtables().OldestLogLocked() < log_number;
+      });
 }
 
 std::string FamilySet::DescribeLocked() const {
@@ -74,7 +75,7 @@ std::string FamilySet::DescribeLocked() const {
       table_bytes += family->version()->NumBytes(level);
     }
     uint64_t memtable_bytes = family->memtable()->ApproximateMemoryUsage();
-    for (const MemTable* memtable : family->immutable()) {
+    for (const MemTable* memtable : family->memtables().immutable()) {
       memtable_bytes += memtable->ApproximateMemoryUsage();
     }
     AppendFormat(&out,
@@ -82,7 +83,7 @@ std::string FamilySet::DescribeLocked() const {
                  " bytes; memtables %" PRIu64 " bytes; needs logs from %" PRIu64
                  "\n",
                  family->id(), family->name().c_str(), tables, table_bytes,
-                 memtable_bytes, family->OldestLogLocked());
+                 memtable_bytes, family->memtables().OldestLogLocked());
   }
   return out;
 }

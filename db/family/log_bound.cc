@@ -50,27 +50,30 @@ void LogBound::AddHoldersLocked(std::vector<ColumnFamily*>* families) const {
   std::vector<ColumnFamily*> holders = families_->live();
   std::erase_if(holders,
                 [](const ColumnFamily* family) VARVE_REQUIRES(kDbMutex) {
-                  return family->IsAllFlushedLocked();
+                  return family->memtables().AreAllFlushedLocked();
                 });
   std::sort(holders.begin(), holders.end(),
             [](const ColumnFamily* a, const ColumnFamily* b)
                 VARVE_REQUIRES(kDbMutex) {
-                  return a->OldestLogLocked() < b->OldestLogLocked();
+                  return a->memtables().OldestLogLocked() <
+                         b->memtables().OldestLogLocked();
                 });
   // Without the updates in logs before `cut`, the rest fits.
   uint64_t bytes = total;
   uint64_t cut = 0;
   for (auto holder = holders.begin();
        holder != holders.end() && bytes > limit;) {
-    const uint64_t oldest = (*holder)->OldestLogLocked();
-    while (holder != holders.end() && (*holder)->OldestLogLocked() == oldest) {
+    const uint64_t oldest = (*holder)->memtables().OldestLogLocked();
+    while (holder != holders.end() &&
+           (*holder)->memtables().OldestLogLocked() == oldest) {
       ++holder;
     }
-    cut = holder != holders.end() ? (*holder)->OldestLogLocked() : UINT64_MAX;
+    cut = holder != holders.end() ? (*holder)->memtables().OldestLogLocked()
+                                  : UINT64_MAX;
     bytes = wals_->OlderBytesLocked(cut) + newest_bytes;
   }
   for (ColumnFamily* const family : holders) {
-    if (family->memtable()->empty() || !family->SlotFreeLocked() ||
+    if (family->memtable()->empty() || !family->memtables().SlotFreeLocked() ||
         family->memtable()->wal_number() >= cut ||
         std::find(families->begin(), families->end(), family) !=
             families->end()) {
@@ -81,7 +84,7 @@ void LogBound::AddHoldersLocked(std::vector<ColumnFamily*>* families) const {
         "[%s] is flushed: it needs log %llu, and the logs take %llu bytes, "
         "bound %llu",
         family->name().c_str(),
-        static_cast<unsigned long long>(family->OldestLogLocked()),
+        static_cast<unsigned long long>(family->memtables().OldestLogLocked()),
         static_cast<unsigned long long>(total),
         static_cast<unsigned long long>(bound));
   }
@@ -99,13 +102,14 @@ std::string LogBound::DescribeOldestLocked() const {
   if (wals_->EmptyLocked()) return "none";
   const ColumnFamily* holder = families_->live().front();
   for (const ColumnFamily* family : families_->live()) {
-    if (!family->IsAllFlushedLocked() &&
-        (holder->IsAllFlushedLocked() ||
-         family->OldestLogLocked() < holder->OldestLogLocked())) {
+    if (!family->memtables().AreAllFlushedLocked() &&
+        (holder->memtables().AreAllFlushedLocked() ||
+         family->memtables().OldestLogLocked() <
+             holder->memtables().OldestLogLocked())) {
       holder = family;
     }
   }
-  const bool is_held = !holder->IsAllFlushedLocked();
+  const bool is_held = !holder->memtables().AreAllFlushedLocked();
   std::string out;
   AppendFormat(&out, "log %" PRIu64 ", needed by %s, ", wals_->OldestLocked(),
                is_held ? holder->name().c_str() : "no column family");

@@ -40,8 +40,9 @@ std::vector<ColumnFamily*> TouchedFamilies::All() const {
 
 bool TouchedFamilies::PaceIsDue() const {
   bool is_due = false;
-  ForEach(
-      [&is_due](const ColumnFamily* family) { is_due |= family->PaceIsDue(); });
+  ForEach([&is_due](const ColumnFamily* family) {
+    is_due |= family->pace().IsDue();
+  });
   return is_due;
 }
 
@@ -49,9 +50,9 @@ ColumnFamily* TouchedFamilies::MostPressedLocked() const {
   ColumnFamily* most = nullptr;
   int most_rank = -1;
   for (ColumnFamily* const family : All()) {
-    const int rank = family->StopCauseLocked() != StallCause::kNone
+    const int rank = family->pace().StopCauseLocked() != StallCause::kNone
                          ? 3
-                         : static_cast<int>(family->stall().pressure);
+                         : static_cast<int>(family->pace().stall().pressure);
     if (rank <= most_rank) continue;
     most = family;
     most_rank = rank;

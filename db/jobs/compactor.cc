@@ -71,7 +71,8 @@ Status Compactor::RunLocked(ColumnFamily* family, Compaction* compaction) {
   const RequestSpan span("compaction");
   compaction->version->RefLocked();
   compaction->MarkFilesLocked(true);
-  family->BeginCompactionLocked(compaction);
+  family->compactions().Begin(family->options(), compaction,
+                              MonotonicMicros(core_.env));
   core_.jobs.StartDueLocked();  // Other work can run beside this.
 
   CompactionJobInfo info;
@@ -110,7 +111,8 @@ Status Compactor::RunLocked(ColumnFamily* family, Compaction* compaction) {
   }
 
   compaction->MarkFilesLocked(false);
-  family->EndCompactionLocked(compaction, status.ok());
+  family->compactions().End(compaction, status.ok(),
+                            MonotonicMicros(core_.env));
   if (status.ok()) {
     core_.control.InstallSuperVersionLocked(family);
     if (compaction->for_readers) {
@@ -135,7 +137,7 @@ Status Compactor::RunManualLocked(ColumnFamily* family,
                                   const CompactRangeOptions& options,
                                   const UserKeyRange& range) {
   CompactionGate& gate = core_.picker.gate();
-  CompactionState& state = family->compactions();
+  FamilyCompactions& state = family->compactions();
   while (state.is_exclusive) core_.scheduler.WaitLocked();
   if (family->is_dropped()) {
     return FamilyDroppedError(family->name());
@@ -199,7 +201,7 @@ std::set<uint64_t> Compactor::FindKeptLocked(ColumnFamily* family, int level,
 }
 
 // Compacts a level of the request into the next level, or into `last` if that
-// is not deeper. `exclusive`: CompactionState::is_exclusive was set by this
+// is not deeper. `exclusive`: FamilyCompactions::is_exclusive was set by this
 // call.
 Status Compactor::CompactLevelLocked(ColumnFamily* family,
                                      ManualRequest request, int last,

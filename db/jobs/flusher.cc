@@ -35,7 +35,7 @@ Status Flusher::SwitchLocked(std::vector<ColumnFamily*> families) {
   std::vector<MemTable*> memtables;
   for (const ColumnFamily* family : families) {
     if (!next.status.ok()) break;
-    memtables.push_back(family->NewMemTable(next.wal.number, family_count));
+    memtables.push_back(family->memtables().New(next.wal.number, family_count));
   }
   core_.mutex()->Lock();
   if (!next.status.ok()) {
@@ -60,14 +60,14 @@ Status Flusher::SwitchLocked(std::vector<ColumnFamily*> families) {
     families[i]->dead_walks()->BeginMemTable();
     families[i]->SwitchLocked(memtables[i]);
     if (core_.scheduler.is_stopping()) {
-      families[i]->MarkFlushExpectedLocked(false);
+      families[i]->memtables().MarkFlushExpectedLocked(false);
     }
     core_.control.InstallSuperVersionLocked(families[i]);
   }
   for (ColumnFamily* const family : core_.families.live()) {
     if (!family->memtable()->empty()) continue;
     family->memtable()->SetWalNumber(wal_number);
-    if (family->immutable().empty()) {
+    if (family->memtables().immutable().empty()) {
       family->versions()->SkipLogsLocked(wal_number);
     }
   }
@@ -103,14 +103,14 @@ Status Flusher::FlushAllLocked() {
   for (ColumnFamily* const family : core_.families.live()) {
     if (family->memtable()->empty()) continue;
     filled.push_back(family);
-    Status status = AwaitLocked(*family, family->switched_count());
+    Status status = AwaitLocked(*family, family->memtables().switched_count());
     if (!status.ok()) return status;
   }
   Status status;
   if (!filled.empty()) status = SwitchLocked(std::move(filled));
   for (const ColumnFamily* family : core_.families.live()) {
     if (status.ok()) {
-      status = AwaitLocked(*family, family->switched_count());
+      status = AwaitLocked(*family, family->memtables().switched_count());
     }
   }
   return status;
@@ -124,9 +124,9 @@ Status Flusher::FlushLocked(const std::vector<ColumnFamily*>& families,
     info.db_path = core_.directory.path();
     info.cf_id = families[i]->id();
     info.cf_name = families[i]->name();
-    info.memtables = families[i]->immutable().size();
-    families[i]->SetFlushRunsLocked(true);
-    families[i]->MarkFlushExpectedLocked(true);
+    info.memtables = families[i]->memtables().immutable().size();
+    families[i]->memtables().SetFlushRunsLocked(true);
+    families[i]->memtables().MarkFlushExpectedLocked(true);
     core_.events.Add(
         [info](EventListener* listener) { listener->OnFlushBegin(info); });
   }
@@ -153,20 +153,20 @@ Status Flusher::FlushLocked(const std::vector<ColumnFamily*>& families,
   for (size_t i = 0; i < families.size(); ++i) {
     ColumnFamily* const family = families[i];
     FlushJobInfo& info = infos[i];
-    family->SetFlushRunsLocked(false);
+    family->memtables().SetFlushRunsLocked(false);
     if (info.status.ok()) {
-      family->MeasureFlushLocked(info.memtables,
-                                 flushing.ElapsedMicros() / families.size(),
-                                 info.file_bytes);
+      family->pace().MeasureFlushLocked(
+          info.memtables, flushing.ElapsedMicros() / families.size(),
+          info.file_bytes);
       const std::vector<MemTable*> flushed =
           family->RemoveFlushedLocked(info.memtables);
-      if (family->IsAllFlushedLocked()) {
+      if (family->memtables().AreAllFlushedLocked()) {
         family->versions()->SkipLogsLocked(family->memtable()->wal_number());
       }
       core_.control.InstallSuperVersionLocked(family);
-      family->RetireLocked(flushed);
+      family->memtables().RetireLocked(flushed);
     } else {
-      family->MarkFlushExpectedLocked(false);
+      family->memtables().MarkFlushExpectedLocked(false);
     }
     family->cleaner()->CountFlushedLocked(info.file_bytes);
     info.micros = flushing.ElapsedMicros();
@@ -180,8 +180,8 @@ Status Flusher::FlushLocked(const std::vector<ColumnFamily*>& families,
 }
 
 Status Flusher::AwaitLocked(const ColumnFamily& family, uint64_t target) {
-  while (family.flushed_count() < target && core_.control.error().ok() &&
-         !family.is_dropped()) {
+  while (family.memtables().flushed_count() < target &&
+         core_.control.error().ok() && !family.is_dropped()) {
     // No job is started any more that would end the wait.
     if (core_.scheduler.JobsLocked(JobKind::kFlush) == 0 &&
         core_.scheduler.is_stopping()) {
@@ -189,7 +189,7 @@ Status Flusher::AwaitLocked(const ColumnFamily& family, uint64_t target) {
     }
     core_.scheduler.WaitLocked();
   }
-  if (family.flushed_count() >= target) return Status::OK();
+  if (family.memtables().flushed_count() >= target) return Status::OK();
   return family.is_dropped() ? FamilyDroppedError(family.name())
                              : core_.control.error();
 }
@@ -210,7 +210,7 @@ void Flusher::RunJob() {
     }
     core_.jobs.PurgeLocked();
     for (size_t i = 0; i < families.size(); ++i) {
-      families[i]->CountFlushedLocked(counts[i]);
+      families[i]->memtables().CountFlushedLocked(counts[i]);
       families[i]->cleaner()->WakeLocked();
       core_.families.UnrefLocked(families[i]);
     }
@@ -235,15 +235,15 @@ void Flusher::RequestSwitch(ColumnFamily* family) {
   MutexLock lock(core_.mutex());
   if (!MayBeginJobsLocked() || core_.is_read_only ||
       core_.control.inheritance().is_inherited() || family->is_dropped() ||
-      family->memtable()->empty() || !family->SlotFreeLocked()) {
-    family->account()->Decline();
+      family->memtable()->empty() || !family->memtables().SlotFreeLocked()) {
+    family->memtables().account()->Decline();
     return;
   }
   SwitchSoonLocked(family);
 }
 
 void Flusher::SwitchSoonLocked(ColumnFamily* family) {
-  family->RequestSwitchLocked();
+  family->memtables().RequestSwitchLocked();
   core_.control.gate().RequestLook();
   StartSwitchJobLocked();
 }
@@ -262,7 +262,8 @@ void Flusher::StartSwitchJobLocked() {
 std::vector<ColumnFamily*> Flusher::ToSwitchLocked() const {
   std::vector<ColumnFamily*> due = core_.families.live();
   std::erase_if(due, [](const ColumnFamily* family) VARVE_REQUIRES(kDbMutex) {
-    return !family->MustSwitchLocked() || !family->SlotFreeLocked();
+    return !family->memtables().MustSwitchLocked() ||
+           !family->memtables().SlotFreeLocked();
   });
   return due;
 }

@@ -14,12 +14,13 @@ namespace varve {
 namespace {
 
 bool AwaitsFlush(const ColumnFamily* family) {
-  return !family->immutable().empty() && !family->flush_runs();
+  return !family->memtables().immutable().empty() &&
+         !family->memtables().flush_runs();
 }
 
 uint64_t ImmutableBytes(const ColumnFamily& family) {
   uint64_t bytes = 0;
-  for (const MemTable* memtable : family.immutable()) {
+  for (const MemTable* memtable : family.memtables().immutable()) {
     bytes += memtable->ApproximateMemoryUsage();
   }
   return bytes;
@@ -44,7 +45,8 @@ std::vector<ColumnFamily*> JobPicker::PickFlushLocked() const {
   std::stable_sort(waiting.begin(), waiting.end(),
                    [](const ColumnFamily* a, const ColumnFamily* b)
                        VARVE_REQUIRES(kDbMutex) {
-                         return a->OldestLogLocked() < b->OldestLogLocked();
+                         return a->memtables().OldestLogLocked() <
+                                b->memtables().OldestLogLocked();
                        });
   // The last family of a batch waits for its table no longer than the batch
   // takes, and the tables' metadata are in memory together.
@@ -78,7 +80,7 @@ bool JobPicker::CompactionsAreUrgentLocked() const {
   const auto& live = core_.families.live();
   return std::any_of(live.begin(), live.end(),
                      [](const ColumnFamily* family) VARVE_REQUIRES(kDbMutex) {
-                       return family->CompactionsAreUrgentLocked();
+                       return family->pace().CompactionsAreUrgentLocked();
                      });
 }
 
@@ -107,7 +109,7 @@ std::unique_ptr<Compaction> JobPicker::PickCompactionLocked(
     for (size_t i = 0; i < live.size(); ++i) {
       const size_t index = (next_family_ + i) % live.size();
       ColumnFamily* const candidate = live[index];
-      if (candidate->CompactionsAreUrgentLocked() != urgent ||
+      if (candidate->pace().CompactionsAreUrgentLocked() != urgent ||
           !MayCompactLocked(*candidate)) {
         continue;
       }

@@ -16,7 +16,7 @@ bool ObsoleteFiles::AnyLocked() const {
   bool any_memtables = false;
   core_.families.ForEachUsedLocked(
       [&](const ColumnFamily* family) VARVE_REQUIRES(kDbMutex) {
-        any_memtables |= family->HasObsoleteLocked();
+        any_memtables |= family->memtables().HasObsoleteLocked();
       });
   if (any_memtables) return true;
   return !is_held() &&
@@ -33,7 +33,8 @@ std::vector<MemTable*> ObsoleteFiles::TakeMemTablesLocked() {
   std::vector<MemTable*> memtables;
   core_.families.ForEachUsedLocked(
       [&](ColumnFamily* family) VARVE_REQUIRES(kDbMutex) {
-        const std::vector<MemTable*> taken = family->TakeObsoleteLocked();
+        const std::vector<MemTable*> taken =
+            family->memtables().TakeObsoleteLocked();
         memtables.insert(memtables.end(), taken.begin(), taken.end());
       });
   return memtables;

@@ -29,7 +29,7 @@ TableJobs::FamilyFlush TableJobs::BeginFlushLocked(ColumnFamily* family,
                                                    uint64_t now_us) {
   // No more than the caller saw: with atomic_flush, later ones belong to a
   // flush with other families.
-  const auto begin = family->immutable().begin();
+  const auto begin = family->memtables().immutable().begin();
   FamilyFlush flush{
       family,
       {begin, begin + static_cast<std::ptrdiff_t>(info.memtables)},
@@ -41,14 +41,14 @@ TableJobs::FamilyFlush TableJobs::BeginFlushLocked(ColumnFamily* family,
   for (const MemTable* memtable : flush.memtables) {
     entries += memtable->EntryCount();
   }
-  family->flush_pace()->Begin(entries, now_us);
+  family->pace().flush_pace()->Begin(entries, now_us);
   flush.version->RefLocked();
   VARVE_PROBE(flush_begin, flush.number, flush.memtables.size(), entries);
   return flush;
 }
 
 uint64_t TableJobs::FamilyFlush::NextLogLocked() const {
-  const auto& immutable = family->immutable();
+  const auto& immutable = family->memtables().immutable();
   const MemTable* const next = immutable.size() > memtables.size()
                                    ? immutable[memtables.size()]
                                    : family->memtable();
@@ -59,11 +59,11 @@ Status TableJobs::WriteTable(FamilyFlush* flush) const {
   Status status = core_.directory.Verify();
   if (!status.ok() || flush->memtables.empty()) return status;
   CompactionIterator::Drops drops;
-  status = FlushMemTables(*flush->family->output_context(), *flush->version, {},
-                          flush->memtables, ScanSnapshots(), flush->number,
-                          &flush->edit, &drops, flush->family->flush_pace(),
-                          TableFileCreationReason::kFlush,
-                          core_.scheduler.stop_flag());
+  status = FlushMemTables(
+      *flush->family->output_context(), *flush->version, {}, flush->memtables,
+      ScanSnapshots(), flush->number, &flush->edit, &drops,
+      flush->family->pace().flush_pace(), TableFileCreationReason::kFlush,
+      core_.scheduler.stop_flag());
   CountDrops(core_.stats, drops);
   if (status.ok()) OpenOutputs(flush->family, flush->edit);
   return status;
@@ -83,7 +83,7 @@ void TableJobs::EndFlushLocked(const FamilyFlush& flush, uint64_t micros,
         static_cast<unsigned long long>(file.number),
         static_cast<unsigned long long>(file.file_size));
   }
-  family->flush_pace()->End(MonotonicMicros(core_.env));
+  family->pace().flush_pace()->End(MonotonicMicros(core_.env));
   family->CountFlushesLocked(flush.edit, 1, micros);
 }
 

@@ -30,7 +30,7 @@ void WriteControl::SetErrorLocked(const Status& status, const char* where) {
     UpdateGateLocked();
     // No flush begins that would free them.
     for (ColumnFamily* const family : core_.families.live()) {
-      family->MarkFlushExpectedLocked(false);
+      family->memtables().MarkFlushExpectedLocked(false);
     }
     const std::string what = where;
     core_.events.Add([what, status](EventListener* listener) {
@@ -47,10 +47,10 @@ void WriteControl::SetInheritedErrorLocked() {
 }
 
 void WriteControl::UpdateStallLocked(ColumnFamily* family) {
-  const WriteStallState before = family->stall();
-  const WriteDebt debt = family->UpdateStallLocked();
-  ReportStall(core_.directory.path(), family->name(), before, family->stall(),
-              debt, &core_.log, &core_.events);
+  const WriteStallState before = family->pace().stall();
+  const WriteDebt debt = family->pace().UpdateStallLocked(*family->version());
+  ReportStall(core_.directory.path(), family->name(), before,
+              family->pace().stall(), debt, &core_.log, &core_.events);
   UpdateGateLocked();
 }
 
@@ -58,8 +58,8 @@ void WriteControl::UpdateGateLocked() {
   bool stops = false;
   bool slows = false;
   for (const ColumnFamily* family : core_.families.live()) {
-    stops |= family->stall().pressure == WritePressure::kStop;
-    slows |= family->stall().pressure == WritePressure::kSlow;
+    stops |= family->pace().stall().pressure == WritePressure::kStop;
+    slows |= family->pace().stall().pressure == WritePressure::kSlow;
   }
   stops |= core_.log_bound.holds_up();
   gate_.Update(!error_.ok() || inheritance_.is_inherited() || IsClosedLocked(),
@@ -86,7 +86,7 @@ bool WriteControl::LogsBeginToHoldUpLocked() {
 }
 
 void WriteControl::InstallSuperVersionLocked(ColumnFamily* family) {
-  VARVE_PROBE(super_version_install, family->immutable().size());
+  VARVE_PROBE(super_version_install, family->memtables().immutable().size());
   family->InstallSuperVersionLocked(IsClosedLocked());
   UpdateStallLocked(family);
   core_.scheduler.SignalLocked();

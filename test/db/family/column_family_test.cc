@@ -24,7 +24,7 @@ class ColumnFamilyTest : public ::testing::Test {
   void SetUp() override {
     parts_.Begin(nullptr);
     MutexLock lock(mutex_.lockable());
-    family_.BeginLocked(family_.NewMemTable(1), {});
+    family_.memtables().BeginLocked(family_.memtables().New(1), {});
     family_.InstallSuperVersionLocked(false);
   }
   void TearDown() override {
@@ -37,24 +37,24 @@ class ColumnFamilyTest : public ::testing::Test {
     batch.Put(key, std::string(bytes, 'v'));
     WriteBatchInternal::SetSequence(&batch, ++sequence_);
     ASSERT_TRUE(Ok(InsertBatchInto(batch.Data(), family_.memtable())));
-    family_.CountWritten(batch.ApproximateSize(), true);
+    family_.pace().CountWritten(batch.ApproximateSize(), true);
     versions_.SetLastSequence(sequence_);
   }
   void Switch() {
     MutexLock lock(mutex_.lockable());
-    family_.SwitchLocked(family_.NewMemTable(++wal_));
+    family_.SwitchLocked(family_.memtables().New(++wal_));
     family_.InstallSuperVersionLocked(false);
   }
   void Flush(size_t count) {
     MutexLock lock(mutex_.lockable());
     const auto flushed = family_.RemoveFlushedLocked(count);
     family_.InstallSuperVersionLocked(false);
-    family_.RetireLocked(flushed);
-    family_.CountFlushedLocked(count);
+    family_.memtables().RetireLocked(flushed);
+    family_.memtables().CountFlushedLocked(count);
   }
   size_t FreeObsolete() {
     MutexLock lock(mutex_.lockable());
-    const auto obsolete = family_.TakeObsoleteLocked();
+    const auto obsolete = family_.memtables().TakeObsoleteLocked();
     for (MemTable* memtable : obsolete) delete memtable;
     return obsolete.size();
   }
@@ -77,7 +77,7 @@ TEST_F(ColumnFamilyTest, ANewMemTableBeginsWithTheMemoryThatIsExpected) {
   options_.write_buffer_size = kWriteBuffer;
   const auto bytes = [&](size_t family_count) {
     const std::unique_ptr<MemTable> memtable(
-        family_.NewMemTable(1, family_count));
+        family_.memtables().New(1, family_count));
     return memtable->ApproximateMemoryUsage();
   };
   const size_t alone = bytes(1);
@@ -100,20 +100,20 @@ TEST_F(ColumnFamilyTest, AMemTableGoesFromHandToHand) {
   Put("a");
   Switch();
   Put("b");
-  EXPECT_EQ(family_.immutable().size(), 1u);
-  EXPECT_EQ(family_.switched_count(), 1u);
+  EXPECT_EQ(family_.memtables().immutable().size(), 1u);
+  EXPECT_EQ(family_.memtables().switched_count(), 1u);
   SuperVersion* const read = family_.super_versions().Reference();
   EXPECT_EQ(read->immutable.size(), 1u);
   Flush(1);
-  EXPECT_EQ(family_.flushed_count(), 1u);
-  EXPECT_TRUE(family_.immutable().empty());
+  EXPECT_EQ(family_.memtables().flushed_count(), 1u);
+  EXPECT_TRUE(family_.memtables().immutable().empty());
   // The reader still has it.
-  EXPECT_EQ(family_.flushed().size(), 1u);
-  EXPECT_FALSE(family_.HasObsoleteLocked());
+  EXPECT_EQ(family_.memtables().flushed().size(), 1u);
+  EXPECT_FALSE(family_.memtables().HasObsoleteLocked());
   EXPECT_EQ(asked_to_free_, 0);
   family_.super_versions().Release(read);
   EXPECT_EQ(asked_to_free_, 1);
-  EXPECT_TRUE(family_.flushed().empty());
+  EXPECT_TRUE(family_.memtables().flushed().empty());
   EXPECT_EQ(FreeObsolete(), 1u);
 }
 
@@ -122,11 +122,11 @@ TEST_F(ColumnFamilyTest, SeveralAreFlushedOldestFirst) {
     Put(key);
     Switch();
   }
-  const std::vector<MemTable*> before = family_.immutable();
+  const std::vector<MemTable*> before = family_.memtables().immutable();
   ASSERT_EQ(before.size(), 3u);
   Flush(2);
-  ASSERT_EQ(family_.immutable().size(), 1u);
-  EXPECT_EQ(family_.immutable()[0], before[2]);
+  ASSERT_EQ(family_.memtables().immutable().size(), 1u);
+  EXPECT_EQ(family_.memtables().immutable()[0], before[2]);
   EXPECT_EQ(FreeObsolete(), 2u);
 }
 
@@ -139,49 +139,51 @@ TEST_F(ColumnFamilyTest, KnowsKeysInMemTables) {
   EXPECT_TRUE(family_.MemTablesOverlap(&c, &e));
   EXPECT_TRUE(family_.MemTablesOverlap(&e, &z));
   IsOnlyThread();
-  EXPECT_FALSE(family_.HasUnloggedLocked());
+  EXPECT_FALSE(family_.memtables().HasUnloggedLocked());
   family_.memtable()->SetHasUnlogged();
   Switch();
-  EXPECT_TRUE(family_.HasUnloggedLocked());
+  EXPECT_TRUE(family_.memtables().HasUnloggedLocked());
 }
 
 TEST_F(ColumnFamilyTest, AFullMemTableWaitsForASlot) {
   IsOnlyThread();
   options_.max_write_buffer_number = 2;
-  EXPECT_FALSE(family_.MustSwitchLocked());
-  while (!family_.MemTableIsFull()) Put(std::to_string(sequence_), 1000);
-  EXPECT_TRUE(family_.MustSwitchLocked());
-  EXPECT_FALSE(family_.AwaitsFlushLocked());
+  EXPECT_FALSE(family_.memtables().MustSwitchLocked());
+  while (!family_.memtables().IsFull()) Put(std::to_string(sequence_), 1000);
+  EXPECT_TRUE(family_.memtables().MustSwitchLocked());
+  EXPECT_FALSE(family_.memtables().AwaitsFlushLocked());
   Switch();
-  EXPECT_FALSE(family_.MustSwitchLocked());
+  EXPECT_FALSE(family_.memtables().MustSwitchLocked());
   // A memtable that is not full can be switched as well, if it is not empty.
-  family_.RequestSwitchLocked();
-  EXPECT_FALSE(family_.MustSwitchLocked());
+  family_.memtables().RequestSwitchLocked();
+  EXPECT_FALSE(family_.memtables().MustSwitchLocked());
   Put("k");
-  EXPECT_TRUE(family_.MustSwitchLocked());
+  EXPECT_TRUE(family_.memtables().MustSwitchLocked());
   // So is a log without space.
-  family_.SetLogFullLocked();
-  EXPECT_TRUE(family_.AwaitsFlushLocked());
-  EXPECT_EQ(family_.StopCauseLocked(), StallCause::kMemTables);
-  EXPECT_TRUE(family_.UpdateStallLocked().no_memtable);
-  EXPECT_EQ(family_.stall().pressure, WritePressure::kStop);
+  family_.memtables().SetLogFullLocked();
+  EXPECT_TRUE(family_.memtables().AwaitsFlushLocked());
+  EXPECT_EQ(family_.pace().StopCauseLocked(), StallCause::kMemTables);
+  EXPECT_TRUE(family_.pace().UpdateStallLocked(*family_.version()).no_memtable);
+  EXPECT_EQ(family_.pace().stall().pressure, WritePressure::kStop);
   Flush(1);
-  EXPECT_FALSE(family_.AwaitsFlushLocked());
-  family_.UpdateStallLocked();
-  EXPECT_EQ(family_.stall().pressure, WritePressure::kNone);
+  EXPECT_FALSE(family_.memtables().AwaitsFlushLocked());
+  family_.pace().UpdateStallLocked(*family_.version());
+  EXPECT_EQ(family_.pace().stall().pressure, WritePressure::kNone);
 }
 
 TEST_F(ColumnFamilyTest, CountsWrittenBytes) {
   IsOnlyThread();
-  EXPECT_TRUE(family_.PaceIsDue());
-  family_.CountWritten(100, true);
-  family_.CountWritten(10, false);
-  EXPECT_EQ(family_.user_bytes(), 110u);
-  EXPECT_EQ(family_.logged_bytes(), 100u);
-  EXPECT_EQ(family_.PauseMicrosLocked(50, /*may_pause=*/true), 0u);
-  EXPECT_FALSE(family_.PaceIsDue());
-  family_.CountWritten(50, true);
-  EXPECT_TRUE(family_.PaceIsDue());
+  EXPECT_TRUE(family_.pace().IsDue());
+  family_.pace().CountWritten(100, true);
+  family_.pace().CountWritten(10, false);
+  EXPECT_EQ(family_.pace().user_bytes(), 110u);
+  EXPECT_EQ(family_.pace().logged_bytes(), 100u);
+  EXPECT_EQ(family_.pace().PauseMicrosLocked(*family_.version(), 50,
+                                             /*may_pause=*/true),
+            0u);
+  EXPECT_FALSE(family_.pace().IsDue());
+  family_.pace().CountWritten(50, true);
+  EXPECT_TRUE(family_.pace().IsDue());
 }
 
 // Neither its size nor its speed says anything of the write buffer after it.
@@ -191,18 +193,21 @@ TEST_F(ColumnFamilyTest, AFlushOfLittleDoesNotPaceWriters) {
   Switch();
   {
     MutexLock lock(mutex_.lockable());
-    family_.MeasureFlushLocked(1, /*micros=*/10000, /*table_bytes=*/900);
+    family_.pace().MeasureFlushLocked(1, /*micros=*/10000, /*table_bytes=*/900);
   }
   Flush(1);
   for (int mebibytes = 1; mebibytes <= 32; ++mebibytes) {
     MutexLock lock(mutex_.lockable());
-    family_.CountWritten(1 << 20, true);
-    EXPECT_EQ(family_.PauseMicrosLocked(1 << 20, /*may_pause=*/true), 0u)
+    family_.pace().CountWritten(1 << 20, true);
+    EXPECT_EQ(family_.pace().PauseMicrosLocked(*family_.version(), 1 << 20,
+                                               /*may_pause=*/true),
+              0u)
         << mebibytes;
   }
   MutexLock lock(mutex_.lockable());
-  EXPECT_EQ(family_.UpdateStallLocked().no_memtable, false);
-  EXPECT_EQ(family_.pace_micros(), 0u);
+  EXPECT_EQ(family_.pace().UpdateStallLocked(*family_.version()).no_memtable,
+            false);
+  EXPECT_EQ(family_.pace().pace_micros(), 0u);
 }
 
 }  // namespace

@@ -103,7 +103,7 @@ TEST_F(TouchedFamiliesTest, FindsTheFamilyThatHoldsTheWriteUpMost) {
   {
     MutexLock lock(parts_.core.mutex());
     // No family that the batch updates is held up.
-    EXPECT_EQ(touched.MostPressedLocked()->StopCauseLocked(),
+    EXPECT_EQ(touched.MostPressedLocked()->pace().StopCauseLocked(),
               StallCause::kNone);
   }
   other_options_.max_write_buffer_number = 2;
@@ -114,7 +114,7 @@ TEST_F(TouchedFamiliesTest, FindsTheFamilyThatHoldsTheWriteUpMost) {
   }
   MutexLock lock(parts_.core.mutex());
   EXPECT_EQ(touched.MostPressedLocked(), a_);
-  EXPECT_EQ(a_->StopCauseLocked(), StallCause::kMemTables);
+  EXPECT_EQ(a_->pace().StopCauseLocked(), StallCause::kMemTables);
 }
 
 TEST_F(TouchedFamiliesTest, MarksTheMemTablesOfUnloggedUpdates) {

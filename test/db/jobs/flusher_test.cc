@@ -71,10 +71,10 @@ TEST_F(FlusherTest, SwitchesOnlyTheGivenFamilies) {
   const uint64_t old_log = NewestLog();
   parts_.Switch({a_});
   EXPECT_GT(NewestLog(), old_log);
-  EXPECT_EQ(a_->immutable().size(), 1u);
+  EXPECT_EQ(a_->memtables().immutable().size(), 1u);
   EXPECT_TRUE(a_->memtable()->empty());
-  EXPECT_TRUE(default_->immutable().empty());
-  EXPECT_EQ(default_->OldestLogLocked(), old_log);
+  EXPECT_TRUE(default_->memtables().immutable().empty());
+  EXPECT_EQ(default_->memtables().OldestLogLocked(), old_log);
 }
 
 TEST_F(FlusherTest, SwitchesAllFilledFamiliesIfTheFlushIsAtomic) {
@@ -83,9 +83,9 @@ TEST_F(FlusherTest, SwitchesAllFilledFamiliesIfTheFlushIsAtomic) {
   parts_.Put(default_, "key");
   parts_.Put(a_, "key");
   parts_.Switch({a_});
-  EXPECT_EQ(a_->immutable().size(), 1u);
-  EXPECT_EQ(default_->immutable().size(), 1u);
-  EXPECT_TRUE(empty->immutable().empty());
+  EXPECT_EQ(a_->memtables().immutable().size(), 1u);
+  EXPECT_EQ(default_->memtables().immutable().size(), 1u);
+  EXPECT_TRUE(empty->memtables().immutable().empty());
 }
 
 TEST_F(FlusherTest, SwitchesNoHolderOfLogsAloneIfTheFlushIsAtomic) {
@@ -93,13 +93,13 @@ TEST_F(FlusherTest, SwitchesNoHolderOfLogsAloneIfTheFlushIsAtomic) {
   parts_.Put(a_, "key", 1 << 20);
   parts_.Switch({});
   parts_.Put(default_, "key");
-  ASSERT_TRUE(a_->immutable().empty());
+  ASSERT_TRUE(a_->memtables().immutable().empty());
   // `a` is the only one that must be flushed for the logs.
   options_.max_total_wal_size = 1 << 20;
   options_.atomic_flush = true;
   parts_.Switch({});
-  EXPECT_EQ(a_->immutable().size(), 1u);
-  EXPECT_EQ(default_->immutable().size(), 1u);
+  EXPECT_EQ(a_->memtables().immutable().size(), 1u);
+  EXPECT_EQ(default_->memtables().immutable().size(), 1u);
 }
 
 TEST_F(FlusherTest, FreesLogsThatNoFamilyNeeds) {
@@ -168,8 +168,8 @@ TEST_F(FlusherTest, FlushesTheFamilyThatIsDue) {
   parts_.Put(a_, "key");
   parts_.Switch({a_});
   parts_.RunJob(JobKind::kFlush, [this] { parts_.flusher.RunJob(); });
-  EXPECT_EQ(a_->flushed_count(), 1u);
-  EXPECT_FALSE(a_->flush_runs());
+  EXPECT_EQ(a_->memtables().flushed_count(), 1u);
+  EXPECT_FALSE(a_->memtables().flush_runs());
   MutexLock lock(parts_.core.mutex());
   EXPECT_TRUE(Ok(parts_.flusher.AwaitLocked(*a_, 1)));
   EXPECT_EQ(a_->version()->NumFiles(0), 1);
@@ -221,7 +221,7 @@ TEST_F(FlusherTest, AFailureLeavesTheFlushesBeforeItUnlessTheyAreAtomic) {
     EXPECT_EQ(counts, (std::vector<size_t>{atomic ? 0u : 2u, 0}));
     EXPECT_EQ(default_->version()->NumFiles(0), atomic ? 0 : 1);
     EXPECT_EQ(a_->version()->NumFiles(0), 0);
-    EXPECT_FALSE(a_->flush_runs());
+    EXPECT_FALSE(a_->memtables().flush_runs());
   }
 }
 
@@ -239,8 +239,8 @@ TEST_F(FlusherTest, SwitchesAMemTableForTheBudget) {
   parts_.flusher.RequestSwitch(a_);
   MutexLock lock(parts_.core.mutex());
   parts_.AwaitJobsLocked();
-  EXPECT_EQ(a_->immutable().size(), 1u);
-  EXPECT_TRUE(default_->immutable().empty());
+  EXPECT_EQ(a_->memtables().immutable().size(), 1u);
+  EXPECT_TRUE(default_->memtables().immutable().empty());
 }
 
 // No writer comes to do it.
@@ -252,8 +252,8 @@ TEST_F(FlusherTest, SwitchesAMemTableThatIsRequestedDuringASwitch) {
   parts_.flusher.RequestSwitch(a_);
   MutexLock lock(parts_.core.mutex());
   parts_.AwaitJobsLocked();
-  EXPECT_EQ(a_->immutable().size(), 1u);
-  EXPECT_EQ(b->immutable().size(), 1u);
+  EXPECT_EQ(a_->memtables().immutable().size(), 1u);
+  EXPECT_EQ(b->memtables().immutable().size(), 1u);
 }
 
 TEST_F(FlusherTest, LeadsOnlyWhereNobodyLeads) {

@@ -64,10 +64,10 @@ TEST_F(JobPickerTest, FlushesTheFamilyOfTheOldestLog) {
   parts_.Switch({a_});
   EXPECT_TRUE(FlushDue());
   EXPECT_EQ(NextToFlush(), std::vector{b_});
-  b_->SetFlushRunsLocked(true);
+  b_->memtables().SetFlushRunsLocked(true);
   EXPECT_TRUE(FlushDue());
   EXPECT_EQ(NextToFlush(), std::vector{a_});
-  a_->SetFlushRunsLocked(true);
+  a_->memtables().SetFlushRunsLocked(true);
   EXPECT_TRUE(NextToFlush().empty());
   EXPECT_FALSE(FlushDue());
 }
@@ -82,8 +82,8 @@ TEST_F(JobPickerTest, FlushesFamiliesTogetherThatHaveLittleToWrite) {
   parts_.Put(default_, "key", 20 << 20);
   parts_.Switch({default_});
   EXPECT_EQ(NextToFlush(), (std::vector{b_, a_}));
-  a_->SetFlushRunsLocked(true);
-  b_->SetFlushRunsLocked(true);
+  a_->memtables().SetFlushRunsLocked(true);
+  b_->memtables().SetFlushRunsLocked(true);
   EXPECT_EQ(NextToFlush(), std::vector{default_});
 }
 

@@ -162,9 +162,9 @@ TEST_F(ObsoleteFilesTest, FilesStayIfTheHoldBeginsWhileAFamilyIsClosed) {
   ColumnFamily* const family = AddFamily();
   {
     MutexLock lock(core_.mutex());
-    family->BeginLocked(family->NewMemTable(1), {});
+    family->memtables().BeginLocked(family->memtables().New(1), {});
   }
-  family->JoinBudget();
+  family->memtables().JoinBudget();
   family->memtable()->Add(1, ValueType::kValue, "key",
                           std::string(2 * kBudget, 'v'));
   while (!is_in_call) std::this_thread::yield();

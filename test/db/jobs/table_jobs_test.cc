@@ -37,7 +37,7 @@ class TableJobsTest : public ::testing::Test {
  protected:
   void SetUp() override {
     MutexLock lock(core_.mutex());
-    family_.BeginLocked(family_.NewMemTable(0), {});
+    family_.memtables().BeginLocked(family_.memtables().New(0), {});
     family_.InstallSuperVersionLocked(false);
   }
 
@@ -46,20 +46,20 @@ class TableJobsTest : public ::testing::Test {
     const SequenceNumber sequence = core_.versions->LastSequence() + 1;
     family_.memtable()->Add(sequence, ValueType::kValue, key, "value");
     core_.versions->SetLastSequence(sequence);
-    family_.SwitchLocked(family_.NewMemTable(sequence));
+    family_.SwitchLocked(family_.memtables().New(sequence));
   }
   // Flushes a memtable with that key.
   Status Flush(const std::string& key) {
     MutexLock lock(core_.mutex());
     SwitchLocked(key);
     std::vector<FlushJobInfo> infos(1);
-    infos[0].memtables = family_.immutable().size();
+    infos[0].memtables = family_.memtables().immutable().size();
     Status status = jobs_.FlushLocked({&family_}, true, &infos, AllowAll);
     if (!status.ok()) return status;
     EXPECT_GT(infos[0].file_bytes, 0u);
     const auto flushed = family_.RemoveFlushedLocked(infos[0].memtables);
     family_.InstallSuperVersionLocked(false);
-    family_.RetireLocked(flushed);
+    family_.memtables().RetireLocked(flushed);
     return status;
   }
   size_t FileCount(int level) { return family_.version()->files(level).size(); }
@@ -114,8 +114,8 @@ TEST_F(TableJobsTest, FlushesNoMoreMemTablesThanTheCallerSaw) {
   ASSERT_EQ(FileCount(0), 1u);
   EXPECT_EQ(ExtractUserKey(family_.version()->files(0)[0]->largest).ToString(),
             "a");
-  ASSERT_EQ(family_.immutable().size(), 2u);
-  EXPECT_EQ(end, family_.immutable()[1]->wal_number());
+  ASSERT_EQ(family_.memtables().immutable().size(), 2u);
+  EXPECT_EQ(end, family_.memtables().immutable()[1]->wal_number());
 }
 
 // As when a database resumes that has nothing in memory.

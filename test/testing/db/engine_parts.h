@@ -94,7 +94,8 @@ class EngineParts : public CoreParts {
 
  private:
   void BeginLocked(ColumnFamily* begun) VARVE_REQUIRES(kDbMutex) {
-    begun->BeginLocked(begun->NewMemTable(core.wals.NewestLocked()), {});
+    begun->memtables().BeginLocked(
+        begun->memtables().New(core.wals.NewestLocked()), {});
     core.control.InstallSuperVersionLocked(begun);
   }
   void Count(JobKind kind, std::atomic<int>* count) {
