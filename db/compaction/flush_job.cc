@@ -16,36 +16,32 @@
 
 namespace varve {
 
-Status FlushMemTables(const TableOutputContext& context, const Version& version,
-                      const std::vector<FileMetaData>& other_tables,
-                      const std::vector<MemTable*>& memtables,
-                      const std::vector<SequenceNumber>& snapshots,
-                      uint64_t file_number, VersionEdit* edit,
-                      CompactionIterator::Drops* drops, FlushPace* pace,
-                      TableFileCreationReason reason,
-                      const std::atomic<bool>* stop) {
+Status FlushMemTables(const FlushInput& flush, VersionEdit* edit,
+                      CompactionIterator::Drops* drops) {
+  const TableOutputContext& context = flush.context;
   std::vector<std::unique_ptr<InternalIterator>> children;
   RangeTombstoneCollector collector(context.comparator);
-  for (const MemTable* memtable : memtables) {
+  for (const MemTable* memtable : flush.memtables) {
     children.push_back(memtable->NewIterator());
     collector.AddMemTable(*memtable);
   }
   const auto tombstones = collector.Build();
   std::optional<OlderTables> older_tables;
   if (!ExperimentFlagsOf(*context.options).ignores_waste) {
-    older_tables.emplace(version, 0);
-    for (const FileMetaData& file : other_tables) older_tables->Add(file);
+    older_tables.emplace(flush.version, 0);
+    for (const FileMetaData& file : flush.other_tables) older_tables->Add(file);
   } else {
     CountPath(PathCounter::kWasteIgnored);
   }
   const SurvivingRangeTombstones surviving(
-      tombstones.get(), snapshots, older_tables ? &*older_tables : nullptr);
+      tombstones.get(), flush.snapshots,
+      older_tables ? &*older_tables : nullptr);
   const std::unique_ptr<InternalIterator> input =
       NewMergingIterator(context.comparator, std::move(children));
-  const std::unique_ptr<JobFilter> filter =
-      JobFilter::Create(*context.options, context.FilterJob(reason, 0, stop));
+  const std::unique_ptr<JobFilter> filter = JobFilter::Create(
+      *context.options, context.FilterJob(flush.reason, 0, flush.stop));
   CompactionIterator iterator(
-      input.get(), context.comparator, snapshots, tombstones.get(),
+      input.get(), context.comparator, flush.snapshots, tombstones.get(),
       older_tables ? &*older_tables : nullptr,
       CompactionIterator::Output::kLevel0, nullptr,
       {context.options->merge_operator.get(), filter.get(),
@@ -65,10 +61,10 @@ Status FlushMemTables(const TableOutputContext& context, const Version& version,
     return iterator.status();
   }
 
-  TableOutput output(context, file_number,
+  TableOutput output(context, flush.file_number,
                      CompressionForLevel(*context.options, 1, 0, false),
                      RateLimiter::Priority::kHigh);
-  output.SetPlace(&version, 0);
+  output.SetPlace(&flush.version, 0);
   Status status = output.Open();
   for (; status.ok() && iterator.Valid(); iterator.Next()) {
     status = output.Add(iterator.key(), iterator.value());
@@ -76,10 +72,10 @@ Status FlushMemTables(const TableOutputContext& context, const Version& version,
       output.CountHidden(iterator.kept_for(),
                          iterator.key().size() + iterator.value().size());
     }
-    if (pace != nullptr) pace->Advance(iterator.input_count());
+    if (flush.pace != nullptr) flush.pace->Advance(iterator.input_count());
   }
   if (status.ok()) status = iterator.status();
-  if (pace != nullptr) pace->Written(MonotonicMicros(context.env));
+  if (flush.pace != nullptr) flush.pace->Written(MonotonicMicros(context.env));
   *drops = iterator.drops();
   if (drops->obsolete != 0) CountPath(PathCounter::kWasteMended);
   if (status.ok()) {

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <atomic>
+#include <cstdint>
+#include <span>
 #include <vector>
 
 #include "db/compaction/compaction_iterator.h"
@@ -14,24 +16,31 @@
 
 namespace varve {
 
-// Writes memtables, oldest first, to one table of level 0, and adds it to the
-// edit. Creates no table if all entries are dropped. Drops a deletion that all
-// snapshots see if no table of `version` or `other_tables` has its key in its
-// range. Sets *drops to the dropped entries. Takes no lock. After an error the
-// file is removed. If `pace` is not null, progress is reported to it. `reason`
-// is for the factory of compaction filters. After `stop`, if it is not null,
-// became true, no further call of a filter begins; the flush goes on.
+// What a flush reads, and how.
+struct FlushInput {
+  const TableOutputContext& context;
+  const Version& version;
+  std::vector<MemTable*> memtables;  // Oldest first.
+  uint64_t file_number;
+  std::vector<SequenceNumber> snapshots = {};
+  // Tables of older entries that are in no version yet.
+  std::span<const FileMetaData> other_tables = {};
+  // For the factory of compaction filters.
+  TableFileCreationReason reason = TableFileCreationReason::kFlush;
+  FlushPace* pace = nullptr;  // If not null, progress is reported to it.
+  // After this became true, no further call of a filter begins; the flush goes
+  // on. May be null.
+  const std::atomic<bool>* stop = nullptr;
+};
+
+// Writes memtables to one table of level 0, and adds it to the edit. Creates no
+// table if all entries are dropped. Drops a deletion that all snapshots see if
+// no table of `version` or `other_tables` has its key in its range. Sets *drops
+// to the dropped entries. Takes no lock. After an error the file is removed.
 //
 // REQUIRES: all older entries are in these tables, and will be there or in
 // outputs of their compactions when the new table is added.
-Status FlushMemTables(
-    const TableOutputContext& context, const Version& version,
-    const std::vector<FileMetaData>& other_tables,
-    const std::vector<MemTable*>& memtables,
-    const std::vector<SequenceNumber>& snapshots, uint64_t file_number,
-    VersionEdit* edit, CompactionIterator::Drops* drops,
-    FlushPace* pace = nullptr,
-    TableFileCreationReason reason = TableFileCreationReason::kFlush,
-    const std::atomic<bool>* stop = nullptr);
+Status FlushMemTables(const FlushInput& flush, VersionEdit* edit,
+                      CompactionIterator::Drops* drops);
 
 }  // namespace varve

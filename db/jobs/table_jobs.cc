@@ -59,11 +59,14 @@ Status TableJobs::WriteTable(FamilyFlush* flush) const {
   Status status = core_.directory.Verify();
   if (!status.ok() || flush->memtables.empty()) return status;
   CompactionIterator::Drops drops;
-  status = FlushMemTables(
-      *flush->family->output_context(), *flush->version, {}, flush->memtables,
-      ScanSnapshots(), flush->number, &flush->edit, &drops,
-      flush->family->pace().flush_pace(), TableFileCreationReason::kFlush,
-      core_.scheduler.stop_flag());
+  status = FlushMemTables({.context = *flush->family->output_context(),
+                           .version = *flush->version,
+                           .memtables = flush->memtables,
+                           .file_number = flush->number,
+                           .snapshots = ScanSnapshots(),
+                           .pace = flush->family->pace().flush_pace(),
+                           .stop = core_.scheduler.stop_flag()},
+                          &flush->edit, &drops);
   CountDrops(core_.stats, drops);
   if (status.ok()) OpenOutputs(flush->family, flush->edit);
   return status;

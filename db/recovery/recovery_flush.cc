@@ -22,10 +22,14 @@ Status RecoveryFlush::Add(size_t family, MemTable* memtable) {
   VersionEdit edit;
   CompactionIterator::Drops drops;
   // The tables of earlier memtables are in no version yet.
-  Status status = FlushMemTables(
-      context, *families_[family].versions->current(), tables_[family],
-      {memtable}, {}, versions_->NewFileNumber(), &edit, &drops, nullptr,
-      TableFileCreationReason::kRecovery);
+  Status status =
+      FlushMemTables({.context = context,
+                      .version = *families_[family].versions->current(),
+                      .memtables = {memtable},
+                      .file_number = versions_->NewFileNumber(),
+                      .other_tables = tables_[family],
+                      .reason = TableFileCreationReason::kRecovery},
+                     &edit, &drops);
   if (memtable->Unref()) delete memtable;
   for (auto& [level, file] : *edit.mutable_new_files()) {
     tables_[family].push_back(std::move(file));
