@@ -29,14 +29,14 @@ Status DBImpl::CompactRange(const CompactRangeOptions& options,
 Status DBImpl::CompactRangeOnce(ColumnFamily* family,
                                 const CompactRangeOptions& options,
                                 const UserKeyRange& range) {
-  Status status = ResumeIfFull();
+  Status status = admission_.ResumeIfFull();
   // Memtables without keys of the range need not be flushed for it.
   if (status.ok() && family->MemTablesOverlap(range.begin, range.end)) {
     status = FlushFamilies(FlushOptions(), {family});
   }
   if (!status.ok()) return status;
   MutexLock lock(core_.mutex());
-  status = WritableLocked();
+  status = core_.control.WritableLocked();
   return status.ok() ? compactor_.RunManualLocked(family, options, range)
                      : status;
 }
@@ -96,7 +96,7 @@ Status DBImpl::WaitForCompact() {
       core_.jobs.StartDueLocked();
       core_.jobs.PurgeLaterLocked();
     }
-    Status status = WritableLocked();
+    Status status = core_.control.WritableLocked();
     if (!status.ok()) return status;
     const bool runs = WorkRunsLocked();
     if (!runs && !core_.picker.gate().error.ok())

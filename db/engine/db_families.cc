@@ -97,13 +97,13 @@ Status DBImpl::CreateColumnFamilies(
   std::vector<std::unique_ptr<ColumnFamily>> families =
       NewFamilies(wanted, &refused);
   if (families.empty()) return refused;
-  Status status = ResumeIfFull();
+  Status status = admission_.ResumeIfFull();
   std::vector<ColumnFamily*> added;
   std::vector<std::unique_ptr<ColumnFamily>> unused;
   {
     const WriteQueue::Exclusive leader(&core_.write_queue);
     MutexLock lock(core_.mutex());
-    if (status.ok()) status = WritableLocked();
+    if (status.ok()) status = core_.control.WritableLocked();
     std::set<std::string> names;
     for (const ColumnFamily* live : core_.families.live())
       names.insert(live->name());
@@ -236,7 +236,7 @@ Status DBImpl::DropColumnFamilies(
   }
   if (core_.is_read_only) return ReadOnlyError();
   // Without space, a drop still needs only an edit, and frees some.
-  Status status = ResumeIfFull();
+  Status status = admission_.ResumeIfFull();
   if (!status.ok() && !status.IsNoSpace()) return status;
   {
     // In a child made by fork() the queue may never come to its end.
@@ -245,7 +245,7 @@ Status DBImpl::DropColumnFamilies(
   }
   const WriteQueue::Exclusive leader(&core_.write_queue);
   MutexLock lock(core_.mutex());
-  status = WritableLocked();
+  status = core_.control.WritableLocked();
   if (!status.ok() && !status.IsNoSpace()) return status;
   Status refused;  // The first family that cannot be dropped.
   std::vector<ColumnFamily*> dropped;

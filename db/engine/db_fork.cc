@@ -68,22 +68,6 @@ void DBImpl::TakeOverLocked(bool waits) {
   core_.control.SetInheritedErrorLocked();
 }
 
-// Returns the error that prevents writes. Tries to take over an inherited
-// database first.
-Status DBImpl::WritableLocked() {
-  if (core_.control.IsClosedLocked()) return ClosedError();
-  if (core_.control.inheritance().is_inherited()) [[unlikely]]
-    TakeOverLocked(/*waits=*/true);
-  return core_.control.error();
-}
-
-// For calls that have not joined the write queue: in a child, the wait for
-// leadership may never end.
-Status DBImpl::CheckWritable() {
-  MutexLock lock(core_.mutex());
-  return WritableLocked();
-}
-
 // Abandons a database that is still another process's. Returns false if it is
 // this process's own by now.
 bool DBImpl::AbandonInheritedLocked() {

@@ -17,6 +17,7 @@
 #include "db/jobs/db_core.h"
 #include "db/jobs/flusher.h"
 #include "db/jobs/quiet_watch.h"
+#include "db/jobs/write_admission.h"
 #include "db/options/db_mutex.h"
 #include "util/threads/fork_watch.h"
 #include "varve/db.h"
@@ -175,8 +176,6 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   void WaitForBackgroundLocked() VARVE_REQUIRES(kDbMutex);
   void InForkedChild() override;
   void TakeOverLocked(bool waits) VARVE_REQUIRES(kDbMutex);
-  Status WritableLocked() VARVE_REQUIRES(kDbMutex);
-  Status CheckWritable() VARVE_EXCLUDES(kDbMutex);
   bool AbandonInheritedLocked() VARVE_REQUIRES(kDbMutex);
   void KeepAbandoned();
 
@@ -188,12 +187,6 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   Status CheckBatch(const WriteOptions& options, WriteBatch* batch,
                     const WriteQueue::SingleUpdate* update);
   [[gnu::noinline]] Status CheckUpdates(WriteBatch* batch);
-  [[gnu::noinline]] Status AwaitBudget(const WriteOptions& options);
-  Status DelayWrite(const WriteOptions& options, const TouchedFamilies& touched,
-                    bool* delayed, bool* frees);
-  Status MakeSpace(const TouchedFamilies& touched, bool frees, bool* wait);
-  Status PaceOrSwitch(const TouchedFamilies& touched, bool may_pause,
-                      bool* wait, uint64_t* pause_us);
   Status CommitGroup(WriteQueue::Writer* leader);
   Status Insert(const WriteQueue::Writer& writer);
   [[gnu::noinline]] bool BoundsMerges(const WriteQueue::Writer& writer);
@@ -210,10 +203,6 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   Status ResumeAsLeaderLocked() VARVE_REQUIRES(kDbMutex);
   [[gnu::noinline]] Status DeleteWithoutSpace(const WriteOptions& options,
                                               WriteBatch* batch, Status status);
-  bool TakesDeletionsLocked() const VARVE_REQUIRES(kDbMutex);
-  Status AdmitDeletionLocked(bool* tried) VARVE_REQUIRES(kDbMutex);
-  Status TryResumeLocked() VARVE_REQUIRES(kDbMutex);
-  Status ResumeIfFull();
   void TryToResume();
   bool WatchesQuietLocked() const VARVE_REQUIRES(kDbMutex);
   void FlushInQuiet() VARVE_EXCLUDES(kDbMutex);
@@ -224,6 +213,7 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   const std::shared_ptr<FamilyHandles> handles_;
   const std::unique_ptr<FamilyHandle> default_handle_;
   Flusher flusher_;
+  WriteAdmission admission_;
   Compactor compactor_;
   DbReader reader_;  // Takes no mutex.
   DeadEntryCleanup cleanup_;

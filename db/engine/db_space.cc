@@ -29,9 +29,6 @@ namespace varve {
 
 namespace {
 
-// A memtable that cannot be flushed accepts this many more bytes of deletions.
-constexpr size_t kDeletionBytes = 1 << 20;
-
 // A quiet database flushes a memtable with at least this many deletions, if
 // they are at least this part of all entries.
 constexpr uint64_t kLeastDeletions = 256;
@@ -53,55 +50,10 @@ Status DBImpl::DeleteWithoutSpace(const WriteOptions& options,
   if (!WriteBatchInternal::OnlyDeletes(*batch)) return status;
   // The batch may have been refused because of the other batches of its group.
   status = WriteThroughQueue(options, batch);
-  if (status.IsNoSpace() && ResumeIfFull().ok()) {
+  if (status.IsNoSpace() && admission_.ResumeIfFull().ok()) {
     status = WriteThroughQueue(options, batch);
   }
   return status;
-}
-
-// Whether a batch that only deletes is logged although there is no space.
-bool DBImpl::TakesDeletionsLocked() const {
-  // After a log whose end is unknown, updates may be lost. A child created by
-  // fork() has inherited the error, and not the log.
-  return core_.control.error().IsNoSpace() &&
-         !core_.control.inheritance().is_inherited() &&
-         core_.wals.AreGoodLocked() &&
-         std::all_of(core_.families.live().begin(), core_.families.live().end(),
-                     [](const ColumnFamily* family) {
-                       return family->memtable()->ApproximateMemoryUsage() <=
-                              family->options().write_buffer_size +
-                                  kDeletionBytes;
-                     });
-}
-
-// Returns OK if a batch that only deletes may be written although
-// core_.control.error() is set. Calls Resume unless *tried. May release the
-// mutex and reacquire it.
-Status DBImpl::AdmitDeletionLocked(bool* tried) {
-  if (TakesDeletionsLocked()) return Status::OK();
-  if (*tried || !core_.control.error().IsNoSpace())
-    return core_.control.error();
-  *tried = true;
-  return TryResumeLocked();
-}
-
-// Calls Resume. Returns the error that still prevents writes. Releases the
-// mutex and reacquires it.
-Status DBImpl::TryResumeLocked() {
-  core_.mutex()->Unlock();
-  Status status = Resume();
-  core_.mutex()->Lock();
-  return status.ok() || core_.control.error().ok() ? status
-                                                   : core_.control.error();
-}
-
-// For calls that may free space. Calls Resume if there was no space.
-Status DBImpl::ResumeIfFull() {
-  MutexLock lock(core_.mutex());
-  Status status = WritableLocked();
-  if (!IsTransientError(status) || core_.control.inheritance().is_inherited())
-    return status;
-  return TryResumeLocked();
 }
 
 // Called by the thread of core_.auto_resume.
@@ -181,7 +133,7 @@ Status DBImpl::DropCovered(ColumnFamily* family, bool* dropped) {
   {
     // In a child made by fork() the queue may never come to its end.
     MutexLock lock(core_.mutex());
-    Status status = WritableLocked();
+    Status status = core_.control.WritableLocked();
     if (core_.control.inheritance().is_inherited()) return status;
   }
   // No Resume comes between, and no write.

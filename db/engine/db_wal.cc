@@ -33,7 +33,7 @@ Status DBImpl::SyncWAL() { return FlushWAL(true); }
 
 Status DBImpl::FlushWAL(bool sync) {
   if (core_.is_read_only) return ReadOnlyError();
-  Status status = CheckWritable();
+  Status status = core_.control.CheckWritable();
   if (!status.ok()) return status;
   const WriteQueue::Exclusive leader(&core_.write_queue);
   MutexLock lock(core_.mutex());
@@ -94,7 +94,7 @@ Status DBImpl::Flush(const FlushOptions& options,
 Status DBImpl::FlushFamilies(const FlushOptions& options,
                              std::vector<ColumnFamily*> families) {
   if (core_.is_read_only) return ReadOnlyError();
-  Status status = ResumeIfFull();
+  Status status = admission_.ResumeIfFull();
   if (!status.ok()) return status;
   std::vector<uint64_t> targets;
   for (bool switched = false; !switched;) {
@@ -155,7 +155,7 @@ Status DBImpl::Resume() {
   if (core_.is_read_only) return ReadOnlyError();
   {
     MutexLock lock(core_.mutex());
-    Status status = WritableLocked();
+    Status status = core_.control.WritableLocked();
     if (core_.control.IsClosedLocked()) return status;
     // First: in a child of fork(), the directory's mutex may be held forever.
     if (core_.control.inheritance().is_inherited()) return status;

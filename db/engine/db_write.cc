@@ -4,7 +4,6 @@
 
 #include <algorithm>
 
-#include "db/compaction/compaction_picker.h"
 #include "db/engine/db_impl.h"
 #include "db/family/common_errors.h"
 #include "db/family/successive_merges.h"
@@ -258,24 +257,13 @@ Status DBImpl::WriteThroughQueue(const WriteOptions& options, WriteBatch* batch,
   Status status = CheckBatch(options, batch, update);
   if (!status.ok()) return status;
   if (core_.is_read_only) return ReadOnlyError();
-  const TouchedFamilies touched(core_.families, *batch, update);
+  PendingWrite write{options, {core_.families, *batch, update}};
   WriteQueue::Writer writer(options, batch, update);
   writer.spans = span.queue();
   writer.span = span.index();
-  bool delayed = false;
-  uint64_t paused_us = 0;
-  bool frees = false;
-  if (core_.default_family.memtables().account() != nullptr &&
-      core_.default_family.memtables().account()->ShouldStall()) [[unlikely]] {
-    status = AwaitBudget(options);
-    if (!status.ok()) return status;
-  }
-  bool wait = !core_.control.gate().IsClear();
   for (;;) {
-    if (wait) [[unlikely]] {
-      status = DelayWrite(options, touched, &delayed, &frees);
-      if (!status.ok()) return status;
-    }
+    status = admission_.Admit(&write);
+    if (!status.ok()) return status;
     switch (core_.write_queue.Join(&writer)) {
       case WriteQueue::Role::kInsert: {
         const LocalSpan insert("memtable insert");
@@ -286,31 +274,10 @@ Status DBImpl::WriteThroughQueue(const WriteOptions& options, WriteBatch* batch,
       case WriteQueue::Role::kDone:
         break;
       case WriteQueue::Role::kLeader:
-        wait = false;
-        if (!core_.control.gate().LetsLeaderPass() ||
-            core_.default_family.memtables().IsFull()) [[unlikely]] {
-          status = MakeSpace(touched, frees, &wait);
-        }
-        if (HasFamilies(writer) && !FamiliesAreLive(core_.families, writer))
-            [[unlikely]] {
-          status = DroppedFamilyError();
-        }
-        if ((HasFamilies(writer) ? touched.PaceIsDue()
-                                 : core_.default_family.pace().IsDue()) &&
-            !wait && !frees && status.ok()) [[unlikely]] {
-          uint64_t pause_us = 0;
-          status = PaceOrSwitch(
-              touched, paused_us < DebtPace::kMaxWaitUs && !options.no_slowdown,
-              &wait, &pause_us);
-          if (pause_us > 0) {
-            paused_us += pause_us;
-            core_.write_queue.Leave(WriteQueue::Group(&writer), status);
-            const LocalSpan stall("stall");
-            core_.env->SleepForMicroseconds(pause_us);
-            continue;
-          }
-        }
-        if (status.ok() && !wait) return CommitGroup(&writer);
+        status = write.touched.HasOthers() && !write.touched.AreLive()
+                     ? DroppedFamilyError()
+                     : admission_.MakeRoom(&write);
+        if (status.ok() && write.MayGo()) return CommitGroup(&writer);
         core_.write_queue.Leave(WriteQueue::Group(&writer), status);
         if (!status.ok()) return status;
         continue;
@@ -339,177 +306,6 @@ inline Status DBImpl::Insert(const WriteQueue::Writer& writer) {
   }
   ActiveMemTables memtables(core_.families);
   return InsertBatch(writer.batch->Data(), &memtables);
-}
-
-// For a leader that the gate stops, or that finds the default memtable full:
-// makes space, or sets *wait if the writer has to wait outside of the queue.
-// `frees`: the batch only deletes, and DelayWrite has admitted it.
-Status DBImpl::MakeSpace(const TouchedFamilies& touched, bool frees,
-                         bool* wait) {
-  const LocalSpan span("make space");
-  const bool looks = core_.control.gate().TakeRequest();
-  const TimedMutexLock lock(core_.mutex(), core_.stats, core_.env);
-  Status status = WritableLocked();
-  if (!status.ok()) {
-    return status.IsNoSpace() && frees && TakesDeletionsLocked() ? Status::OK()
-                                                                 : status;
-  }
-  StallCause cause = touched.MostPressedLocked()->pace().StopCauseLocked();
-  if (core_.control.LogsHoldUpLocked()) cause = StallCause::kLogs;
-  // Deletions may pass although no further memtable may wait.
-  *wait =
-      cause != StallCause::kNone && (!frees || core_.picker.gate().error.ok());
-  std::vector<ColumnFamily*> full;
-  for (ColumnFamily* const family : core_.families.live()) {
-    if (!family->memtables().MustSwitchLocked()) continue;
-    if (family->memtables().SlotFreeLocked()) {
-      full.push_back(family);
-    } else if (looks &&
-               family->pace().stall().pressure != WritePressure::kStop) {
-      core_.control.UpdateStallLocked(family);  // Its writers have to wait.
-    }
-  }
-  const bool log_is_full =
-      core_.wals.SpaceForUpdates() == 0 && core_.families.HasOthers();
-  const bool replaces = !full.empty() || (looks && log_is_full);
-  if (!*wait && replaces) {
-    status = flusher_.ReplaceLogLocked(std::move(full), wait);
-  }
-  // It is still to be done, by a leader after the wait.
-  if (*wait && looks && replaces) core_.control.gate().RequestLook();
-  return status;
-}
-
-// For a leader whose pace is due: replaces the log if it has no space.
-// Otherwise sets *pause_us to the time to wait.
-Status DBImpl::PaceOrSwitch(const TouchedFamilies& touched, bool may_pause,
-                            bool* wait, uint64_t* pause_us) {
-  const uint64_t log_space = core_.wals.SpaceForUpdates();
-  if (log_space == 0) {
-    MutexLock lock(core_.mutex());
-    Status status = WritableLocked();
-    if (!status.ok()) return status;
-    if (core_.families.HasOthers() && !core_.families.AreAllFlushedLocked()) {
-      return flusher_.ReplaceLogLocked({}, wait);
-    }
-    // Nobody but this family's memtable can need the log.
-    core_.default_family.memtables().SetLogFullLocked();
-    *wait = core_.default_family.pace().StopCauseLocked() != StallCause::kNone;
-    return *wait ? status : flusher_.SwitchLocked({&core_.default_family});
-  }
-  MutexLock lock(core_.mutex());
-  if (WatchesQuietLocked()) quiet_watch_.StartLocked();
-  for (ColumnFamily* const family : touched.All()) {
-    if (!family->pace().IsDue()) continue;
-    *pause_us =
-        std::max(*pause_us, family->pace().PauseMicrosLocked(
-                                *family->version(), log_space, may_pause));
-  }
-  return Status::OK();
-}
-
-// For a writer that is not in the queue: waits until the memtables of all
-// databases that share the budget take less than it allows. Returns Incomplete
-// if the options forbid that.
-Status DBImpl::AwaitBudget(const WriteOptions& options) {
-  const uint64_t slice_us = options.no_slowdown ? 0 : 100000;
-  const LocalSpan span("stall");
-  const HistogramTimer stall_timer(core_.stats, HistogramType::kWriteStall,
-                                   core_.env);
-  while (!core_.default_family.memtables().account()->AwaitSpace(slice_us)) {
-    MutexLock lock(core_.mutex());
-    Status status = WritableLocked();
-    if (!status.ok()) return status;
-    if (core_.control.IsEndingLocked()) return Status::ShutdownInProgress();
-    if (options.no_slowdown) {
-      return Status::Incomplete("writes are stopped",
-                                "the budget of write buffers is used up");
-    }
-  }
-  return Status::OK();
-}
-
-// For a writer that is not in the queue: waits while writes are stopped, and
-// then for the delay of writers that are slowed down, at most once. Returns
-// Incomplete if the options forbid that. Sets *frees if the batch only deletes
-// and is admitted for that reason.
-Status DBImpl::DelayWrite(const WriteOptions& options,
-                          const TouchedFamilies& touched, bool* delayed,
-                          bool* frees) {
-  const WriteBatch& batch = touched.batch();
-  const LocalSpan span("stall");
-  const PerfTimer timer(core_.env, &GetPerfContext()->write_delay_time);
-  const HistogramTimer stall_timer(core_.stats, HistogramType::kWriteStall,
-                                   core_.env);
-  const TimedMutexLock lock(core_.mutex(), core_.stats, core_.env);
-  bool counted = false;
-  bool tried = false;
-  *frees = false;
-  ColumnFamily* family = nullptr;
-  for (;;) {
-    Status status = WritableLocked();
-    if (!status.ok()) {
-      if (!status.IsNoSpace() || core_.control.inheritance().is_inherited() ||
-          !WriteBatchInternal::OnlyDeletes(batch)) {
-        return status;
-      }
-      status = AdmitDeletionLocked(&tried);
-      if (!status.ok()) return status;
-      *frees = !core_.control.error().ok();
-      if (*frees) return status;
-      continue;
-    }
-    family = touched.MostPressedLocked();
-    StallCause cause = family->pace().StopCauseLocked();
-    if (cause == StallCause::kNone && core_.control.LogsHoldUpLocked()) {
-      cause = StallCause::kLogs;
-    }
-    if (cause == StallCause::kNone) break;
-    if (!core_.picker.gate().error.ok() && cause != StallCause::kMemTables &&
-        cause != StallCause::kLogs) {
-      *frees = WriteBatchInternal::OnlyDeletes(batch);
-      return *frees ? Status::OK() : core_.picker.gate().error;
-    }
-    if (family->pace().stall().pressure != WritePressure::kStop &&
-        cause != StallCause::kLogs) {
-      core_.control.UpdateStallLocked(family);  // Listeners hear of it.
-      core_.events.DeliverLocked();
-      continue;
-    }
-    // No job is started any more that would end the stall.
-    if (core_.scheduler.is_stopping()) {
-      return Status::ShutdownInProgress();
-    }
-    if (options.no_slowdown) {
-      return Status::Incomplete("writes are stopped", StallCauseName(cause));
-    }
-    if (!counted) family->pace().CountStallLocked(cause, WritePressure::kStop);
-    counted = true;
-    const Stopwatch stopped(core_.env);
-    VARVE_PROBE(stall_begin, static_cast<int>(cause));
-    core_.scheduler.WaitLocked();
-    const uint64_t stopped_us = stopped.ElapsedMicros();
-    VARVE_PROBE(stall_end, static_cast<int>(cause), stopped_us);
-    // The family may have been dropped, and be gone.
-    touched.MostPressedLocked()->pace().AddStallMicrosLocked(stopped_us);
-  }
-  if (*delayed || family->pace().stall().pressure != WritePressure::kSlow)
-    return Status::OK();
-  *delayed = true;
-  const uint64_t delay_us = family->pace().DelayMicrosLocked(
-      batch.ApproximateSize(), !options.no_slowdown);
-  if (delay_us == 0) return Status::OK();
-  if (options.no_slowdown) {
-    return Status::Incomplete("writes are slowed down",
-                              StallCauseName(family->pace().stall().cause));
-  }
-  family->pace().CountStallLocked(family->pace().stall().cause,
-                                  WritePressure::kSlow);
-  family->pace().AddStallMicrosLocked(delay_us);
-  core_.mutex()->Unlock();
-  core_.env->SleepForMicroseconds(delay_us);
-  core_.mutex()->Lock();
-  return Status::OK();
 }
 
 // For the leader, after the inserts of a batch that updates families beside the
@@ -567,7 +363,9 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
   bool bounds_merges = false;
   group.ForEach([&](WriteQueue::Writer* writer) {
     if (HasFamilies(*writer)) [[unlikely]] {
-      writer->is_refused = !FamiliesAreLive(core_.families, *writer);
+      writer->is_refused =
+          !TouchedFamilies(core_.families, *writer->batch, writer->update)
+               .AreLive();
       if (writer->is_refused) return;
       has_families = true;
     }

@@ -146,7 +146,7 @@ void FamilyPace::SampleDebtLocked(const Version& version, uint64_t now_us) {
   sample.draining_us = compactions_.DrainingMicros(now_us);
   sample.assumed_rate = flush_rate_;
   sample.target_bytes = PaceTargetFiles(options_) * buffer_bytes;
-  // Slower writers wait in DelayWrite.
+  // Slower writers wait before they join the queue.
   if (!options_.disable_auto_compactions &&
       stall_.pressure == WritePressure::kNone) {
     const CompactionDebt debt =

@@ -38,6 +38,14 @@ std::vector<ColumnFamily*> TouchedFamilies::All() const {
   return families;
 }
 
+bool TouchedFamilies::AreLive() const {
+  if (update_ != nullptr) return !update_->family->is_dropped();
+  for (const auto& [id, bytes] : WriteBatchInternal::Families(batch_)) {
+    if (families_.Find(id) == nullptr) return false;
+  }
+  return true;
+}
+
 bool TouchedFamilies::PaceIsDue() const {
   bool is_due = false;
   ForEach([&is_due](const ColumnFamily* family) {
@@ -58,15 +66,6 @@ ColumnFamily* TouchedFamilies::MostPressedLocked() const {
     most_rank = rank;
   }
   return most != nullptr ? most : families_.live().front();
-}
-
-bool FamiliesAreLive(const FamilySet& families,
-                     const WriteQueue::Writer& writer) {
-  if (writer.update != nullptr) return !writer.update->family->is_dropped();
-  for (const auto& [id, bytes] : WriteBatchInternal::Families(*writer.batch)) {
-    if (families.Find(id) == nullptr) return false;
-  }
-  return true;
 }
 
 void MarkUnlogged(const FamilySet& families, const WriteQueue::Group& group) {

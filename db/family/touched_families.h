@@ -23,6 +23,12 @@ class TouchedFamilies {
       : families_(families), batch_(batch), update_(update) {}
 
   const WriteBatch& batch() const { return batch_; }
+  // Returns whether the write updates families beside the default one.
+  bool HasOthers() const {
+    return !WriteBatchInternal::Families(batch_).empty();
+  }
+  // For the leader. Returns whether all of the families are live.
+  bool AreLive() const;
   // Calls visit(family) for each live family that the write updates. The
   // default family counts as updated by a batch that updates no other.
   template <typename Visit>
@@ -57,9 +63,6 @@ class TouchedFamilies {
   const WriteQueue::SingleUpdate* const update_;
 };
 
-// For the leader. Returns whether all families of the writer are live.
-bool FamiliesAreLive(const FamilySet& families,
-                     const WriteQueue::Writer& writer);
 // For the leader. Records that the group's families have updates that are in no
 // log.
 void MarkUnlogged(const FamilySet& families, const WriteQueue::Group& group);

@@ -26,7 +26,7 @@ void AutoResume::Run() {
   for (uint64_t wait_us = kMinWaitUs; AwaitLocked(wait_us);
        wait_us = std::min(2 * wait_us, kMaxWaitUs)) {
     core_.mutex()->Unlock();
-    core_.calls.resume();
+    core_.calls.retry();
     core_.mutex()->Lock();
   }
   is_running_ = false;

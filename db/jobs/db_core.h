@@ -36,17 +36,23 @@
 namespace varve {
 
 struct DbCore {
-  // What the services call. A thread calls these without the mutex.
+  // What the services call. All but the last two are called without the mutex.
   struct Calls {
     // The jobs. Each ends by BackgroundScheduler::FinishLocked.
-    std::function<void()> flush;
-    std::function<void()> compact;
-    std::function<void()> clean_up;
-    // Tries to make the database writable again, or to go on with compactions.
-    std::function<void()> resume;
+    std::function<void()> flush = {};
+    std::function<void()> compact = {};
+    std::function<void()> clean_up = {};
     // Called when the budget of write buffers is exceeded and the family's
     // memtable is to be switched. Must not wait for a flush.
-    std::function<void(ColumnFamily*)> request_switch;
+    std::function<void(ColumnFamily*)> request_switch = {};
+    // Tries to make the database writable again, or to go on with compactions.
+    std::function<void()> retry = {};
+    // Calls DB::Resume.
+    std::function<Status()> resume = {};
+    // Makes an inherited database this process's own, or sets an error.
+    std::function<void()> take_over = {};
+    // Called when the database is written to: it is to be watched from now on.
+    std::function<void()> watch_quiet = {};
   };
 
   // `options` are complete. If `shared_file_pool` is not null, it is used for

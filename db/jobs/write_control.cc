@@ -18,6 +18,18 @@ bool WriteControl::IsEndingLocked() const {
   return is_closing_ || core_.scheduler.is_stopping();
 }
 
+Status WriteControl::WritableLocked() {
+  if (IsClosedLocked()) return ClosedError();
+  if (inheritance_.is_inherited()) [[unlikely]]
+    core_.calls.take_over();
+  return error_;
+}
+
+Status WriteControl::CheckWritable() {
+  MutexLock lock(core_.mutex());
+  return WritableLocked();
+}
+
 void WriteControl::SetErrorLocked(const Status& status, const char* where) {
   ++error_count_;
   VARVE_PROBE(background_error, where, static_cast<int>(status.code()));

@@ -46,6 +46,13 @@ class WriteControl {
   // Returns true if no new work should begin.
   bool IsEndingLocked() const VARVE_REQUIRES(kDbMutex);
 
+  // Returns the error that prevents writes. Tries to take over an inherited
+  // database first.
+  Status WritableLocked() VARVE_REQUIRES(kDbMutex);
+  // Does so for calls that have not joined the write queue: in a child of
+  // fork(), the wait for leadership may never end.
+  Status CheckWritable() VARVE_EXCLUDES(kDbMutex);
+
   // ---- Errors ----
 
   // Returns the first error since the last ClearErrorLocked. Only DB::Resume

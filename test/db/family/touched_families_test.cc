@@ -87,10 +87,11 @@ TEST_F(TouchedFamiliesTest, VisitsTheFamilyOfTheOnlyUpdate) {
 TEST_F(TouchedFamiliesTest, KnowsDroppedFamilies) {
   Add(a_);
   Add(b_);
-  WriteQueue::Writer writer({}, &batch_);
-  EXPECT_TRUE(FamiliesAreLive(parts_.core.families, writer));
+  const TouchedFamilies touched(parts_.core.families, batch_, nullptr);
+  EXPECT_TRUE(touched.HasOthers());
+  EXPECT_TRUE(touched.AreLive());
   Drop(a_);
-  EXPECT_FALSE(FamiliesAreLive(parts_.core.families, writer));
+  EXPECT_FALSE(touched.AreLive());
   EXPECT_EQ(Touched(), std::vector{b_});
 }
 

@@ -48,8 +48,7 @@ class AutoResumeTest : public ::testing::Test {
   int attempts_ = 0;
   int needed_ = 0;  // Attempts until nothing is to be resumed.
   const std::unique_ptr<Env> env_ = NewMemoryEnv(Env::Default());
-  CoreParts parts_{
-      TinyOptions(), env_.get(), {{}, {}, {}, [this] { Try(); }, {}}};
+  CoreParts parts_{TinyOptions(), env_.get(), {.retry = [this] { Try(); }}};
   DbCore& core_ = parts_.core;
   AutoResume& resume_ = core_.auto_resume;
 };

@@ -25,12 +25,12 @@ class EngineParts : public CoreParts {
  public:
   // `env` must outlive this.
   EngineParts(const Options& options, Env* env)
-      : CoreParts(options, env,
-                  {[this] { Count(JobKind::kFlush, &flushes); },
-                   [this] { Count(JobKind::kCompaction, &compactions); },
-                   [this] { Count(JobKind::kCleanup, &cleanups); },
-                   [] {},
-                   {}}) {
+      : CoreParts(
+            options, env,
+            {.flush = [this] { Count(JobKind::kFlush, &flushes); },
+             .compact = [this] { Count(JobKind::kCompaction, &compactions); },
+             .clean_up = [this] { Count(JobKind::kCleanup, &cleanups); },
+             .retry = [] {}}) {
     MutexLock lock(core.mutex());
     WalSet::Wal wal;
     EXPECT_TRUE(
@@ -41,6 +41,7 @@ class EngineParts : public CoreParts {
   }
   ~EngineParts() {
     MutexLock lock(core.mutex());
+    core.scheduler.StopLocked();
     AwaitJobsLocked();
   }
 
