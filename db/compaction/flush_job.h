@@ -16,7 +16,7 @@
 
 namespace varve {
 
-// What a flush reads, and how.
+// The inputs of a flush.
 struct FlushInput {
   const TableOutputContext& context;
   const Version& version;

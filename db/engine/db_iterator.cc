@@ -1,15 +1,24 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "db/engine/db_iterator.h"
 
+#include <cstddef>
+#include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "db/dead_entries/dead_walks.h"
-#include "db/engine/iterator_moves.h"
-#include "db/engine/iterator_operands.h"
+#include "db/merge/merge_all.h"
 #include "monitoring/measured_operation.h"
 #include "monitoring/span.h"
+#include "monitoring/statistics.h"
 #include "table/block/dead_walk.h"
+#include "table/block/internal_iterator.h"
+#include "table/block/internal_key.h"
+#include "table/block/key_buffer.h"
+#include "table/reader/merge_operands.h"
+#include "varve/perf_context.h"
 
 namespace varve {
 
@@ -19,6 +28,93 @@ namespace {
 constexpr int kSkipsBeforeSeek = 8;
 // After each so many deletions, a long walk begins. A power of two.
 constexpr uint64_t kDeletionsBeforeWalk = 4;
+
+// Counts of an iterator's work on single entries, which it hands over from time
+// to time. Thread-safety: owned by one thread.
+struct IteratorMoves {
+  uint64_t nexts = 0;
+  uint64_t nexts_found = 0;
+  uint64_t prevs = 0;
+  uint64_t prevs_found = 0;
+  uint64_t bytes = 0;
+  uint64_t skips = 0;
+  uint64_t deletions = 0;  // Among the skips, as far as examined.
+  uint64_t reseeks = 0;
+
+  // Adds the counts to the statistics, which may be null, and to the thread's
+  // PerfContext.
+  void Report(StatisticsImpl* statistics) const {
+    if (PerfCounts()) [[unlikely]] {
+      GetPerfContext()->iter_read_bytes += bytes;
+      GetPerfContext()->internal_key_skipped_count += skips;
+      GetPerfContext()->internal_delete_skipped_count += deletions;
+    }
+    const std::pair<Ticker, uint64_t> ticks[] = {
+        {Ticker::kNumberDbNext, nexts},
+        {Ticker::kNumberDbNextFound, nexts_found},
+        {Ticker::kNumberDbPrev, prevs},
+        {Ticker::kNumberDbPrevFound, prevs_found},
+        {Ticker::kIterBytesRead, bytes},
+        {Ticker::kNumberIterSkip, skips},
+        {Ticker::kNumberReseeks, reseeks}};
+    for (const auto& [ticker, count] : ticks) {
+      if (count != 0) RecordTick(statistics, ticker, count);
+    }
+  }
+};
+
+// The merge operands of an iterator's current key. Takes memory at the first
+// operand only. Thread-safety: owned by one thread.
+class IteratorOperands {
+ public:
+  bool empty() const { return count_ == 0; }
+  void Clear() { count_ = 0; }
+
+  // `it` is at the newest visible version of a key, an operand. Copies the
+  // operands and the value below them. On return, `it` is at that value, at
+  // another older version, or after all versions. has_key(user_key) tells the
+  // versions of the key.
+  template <typename HasKey>
+  [[gnu::noinline]] void Collect(InternalIterator* it, HasKey has_key) {
+    MergeOperands& operands = Renew();
+    while (it->Valid() && has_key(ExtractUserKey(it->key())) &&
+           operands.Add(ExtractTrailer(it->key()), it->value())) {
+      it->Next();
+    }
+    count_ = operands.size();
+  }
+
+  // Adds an operand that is newer than all others. `base` is the value below
+  // the first one, or null if there is none.
+  [[gnu::noinline]] void AddNewer(const Slice& operand, const Slice* base) {
+    if (count_ == 0) {
+      MergeOperands& operands = Renew();
+      if (base != nullptr) operands.SetBase(*base);
+    }
+    operands_->AddNewer(operand);
+    count_ = operands_->size();
+  }
+
+  // Sets *value to what the operands of the key result in. See MergeAll.
+  [[gnu::noinline]] Status Merge(const MergeOperator* merge_operator,
+                                 const Slice& key, StatisticsImpl* stats,
+                                 KeyBuffer* value) const {
+    std::string merged;
+    Status status = MergeAll(merge_operator, key, *operands_, stats, &merged);
+    if (status.ok()) value->Assign(merged);
+    return status;
+  }
+
+ private:
+  MergeOperands& Renew() {
+    if (operands_ == nullptr) operands_ = std::make_unique<MergeOperands>();
+    operands_->Clear();
+    return *operands_;
+  }
+
+  std::unique_ptr<MergeOperands> operands_;  // Null before the first one.
+  size_t count_ = 0;
+};
 
 class DbIterator final : public Iterator {
  public:
@@ -687,6 +783,21 @@ class DbIterator final : public Iterator {
 
 static_assert(alignof(DbIterator) <= ThreadArena::kAlignment);
 
+class ErrorIterator final : public Iterator {
+ public:
+  explicit ErrorIterator(Status status) : status_(std::move(status)) {}
+  void SeekToFirst() override {}
+  void SeekToLast() override {}
+  void Seek(const Slice& /*target*/) override {}
+  void SeekForPrev(const Slice& /*target*/) override {}
+  void Next() override {}
+  void Prev() override {}
+  Status status() const override { return status_; }
+
+ private:
+  const Status status_;
+};
+
 }  // namespace
 
 size_t DbIteratorBytes() { return sizeof(DbIterator); }
@@ -695,6 +806,10 @@ std::unique_ptr<Iterator> NewDbIterator(const DbIteratorParts& parts,
                                         const ReadOptions& options) {
   IteratorState* const state = parts.state;
   return std::unique_ptr<Iterator>(new (state) DbIterator(parts, options));
+}
+
+std::unique_ptr<Iterator> NewErrorIterator(Status status) {
+  return std::make_unique<ErrorIterator>(std::move(status));
 }
 
 }  // namespace varve

@@ -3,7 +3,6 @@
 
 // Computes the properties of a column family, and of the database, for
 // DB::GetProperty from the parts of the database.
-// db_table_properties.cc has the properties computed from tables.
 // Thread-safety: owned by one thread.
 
 #include <cstdint>

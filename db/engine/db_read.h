@@ -11,11 +11,11 @@
 #include <vector>
 
 #include "db/engine/db_iterator.h"
-#include "db/engine/merged_lookup.h"
 #include "db/jobs/db_core.h"
 #include "db/snapshot/super_version_cache.h"
 #include "monitoring/read_counts.h"
 #include "monitoring/statistics.h"
+#include "table/reader/merge_operands.h"
 #include "table/reader/read_target.h"
 #include "varve/iterator.h"
 #include "varve/options.h"
@@ -23,6 +23,15 @@
 namespace varve {
 
 class ColumnFamilyHandle;
+
+// A lookup of a MultiGet that found merge operands. They are applied when all
+// lookups have ended. Thread-safety: owned by one thread.
+struct MergedLookup {
+  Slice key;
+  ReadTarget target;
+  Status* status;  // Of the lookup.
+  MergeOperands operands;
+};
 
 class DbReader final : private IteratorOwner {
  public:
@@ -81,7 +90,7 @@ class DbReader final : private IteratorOwner {
                                     const ReadOptions& options);
 
   DbCore& core_;
-  // Of the core. A read finds them without a further load.
+  // Members of the core. A read finds them without a further load.
   StatisticsImpl* const stats_;
   const VersionSet* const versions_;
   ColumnFamily& family_;  // The default one.

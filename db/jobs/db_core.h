@@ -36,7 +36,8 @@
 namespace varve {
 
 struct DbCore {
-  // What the services call. All but the last two are called without the mutex.
+  // Functions of the parts above. All but the last two are called without the
+  // mutex.
   struct Calls {
     // The jobs. Each ends by BackgroundScheduler::FinishLocked.
     std::function<void()> flush = {};

@@ -27,7 +27,7 @@ struct PendingWrite {
 
   const WriteOptions& options;
   const TouchedFamilies touched;
-  // What the writer is to do next.
+  // The writer's next step.
   enum class Next : uint8_t { kCheck, kGo, kWait, kPause } next = Next::kCheck;
   // It only deletes, and is admitted for that reason, although the device is
   // full.
