@@ -81,10 +81,14 @@ struct FamilyParts {
   }
 
   ColumnFamily::Shared Shared(SnapshotRegistry* snapshots) {
-    return {env,         nullptr,
-            mutex.lockable(), &queue,
-            free_later,  [this] { return versions.LastSequence(); },
-            [] {},       [this](ColumnFamily* asked) { request_switch(asked); },
+    return {env,
+            nullptr,
+            mutex.lockable(),
+            &queue,
+            free_later,
+            [this] { return versions.LastSequence(); },
+            [] {},
+            [this](ColumnFamily* asked) { request_switch(asked); },
             snapshots};
   }
   static Options* WithCache(Options* options) {
