@@ -2,51 +2,14 @@
 """The report of a lab: tables, printed as Markdown too, and charts, on one HTML
 page that loads nothing."""
 
+import functools
 import html
-import io
 import re
 import statistics
 import textwrap
 
-try:
-    import matplotlib
-    matplotlib.use("svg")
-    from matplotlib import patches, pyplot, ticker
-except ModuleNotFoundError:
-    raise SystemExit("lab: needs matplotlib of this python3; "
-                     "tools/install_deps installs Debian's") from None
-
-# Production first: what it is compared with follows. Each is legible on a light
-# and on a dark page, and differs from the others for people with any kind of
-# colour vision. Lines have a shape each as well.
-COLOURS = ["#2a7fd4", "#d96a14", "#91509b", "#4b6e4b", "#968c96", "#c8280f"]
-SHAPES = ["o", "s", "^", "D", "v", "P"]
-# The same shapes for the keys, in a square from -5 to 5.
-SHAPE_PATHS = ["M-4 0a4 4 0 1 0 8 0a4 4 0 1 0-8 0", "M-4-4H4V4H-4Z",
-               "M0-4.5L4.5 4H-4.5Z", "M0-5L5 0L0 5L-5 0Z",
-               "M0 4.5L4.5-4H-4.5Z",
-               "M-1.5-4.5h3v3h3v3h-3v3h-3v-3h-3v-3h3Z"]
-# Drawn with this colour, then replaced by that of the page's text, so that a
-# chart is readable on a dark page as well.
-INK = "#010203"
-# That fit into the width of a chart, with six for the colour of each name.
-LEGEND_CHARACTERS = 56
-STYLE = {
-    "svg.fonttype": "none", "font.size": 9.5, "text.color": INK,
-    "axes.labelcolor": INK, "axes.edgecolor": INK, "xtick.color": INK,
-    "ytick.color": INK, "grid.color": INK, "grid.alpha": .15,
-    "axes.spines.top": False, "axes.spines.right": False,
-    "figure.constrained_layout.use": True,
-    "axes.prop_cycle": matplotlib.cycler(color=COLOURS),
-}
-
-
-def human(value, _=None):
-    """1234567 as 1.23 M: three digits say enough."""
-    for factor, unit in ((1e9, " G"), (1e6, " M"), (1e3, " k")):
-        if abs(value) >= factor:
-            return f"{value / factor:.3g}{unit}"
-    return "0" if abs(value) < .005 else f"{value:.3g}"
+import chart
+from chart import COLOURS, SHAPES, human, middle
 
 
 class Spread:
@@ -60,11 +23,6 @@ class Spread:
 
     def scaled(self, factor):
         return Spread(value * factor for value in self.values)
-
-
-def middle(value):
-    """The median of a Spread; a number is its own."""
-    return value.median if isinstance(value, Spread) else value
 
 
 def figure(value):
@@ -85,17 +43,6 @@ def figure(value):
     return text
 
 
-def errors(values):
-    """The parts of error bars below and above the medians; None without a
-    range."""
-    if not any(isinstance(value, Spread) and value.has_range
-               for value in values):
-        return None
-    return [[middle(value) - getattr(value, "low", value) for value in values],
-            [getattr(value, "high", value) - middle(value)
-             for value in values]]
-
-
 def rounds(count):
     return f"{count} round{'s' * (count != 1)}"
 
@@ -106,34 +53,6 @@ def ratio(new, old):
         return "-"
     factor = new / old
     return f"{factor:.2f}" if factor < 100 else f"{factor:,.0f}"
-
-
-def directed(label, better):
-    """A label of an axis that says which direction is better."""
-    return f"{label} ({better} is better)" if better else label
-
-
-def line_drawer(labels, series, xlabel, ylabel, better, log):
-    """What draws a chart of lines."""
-    def draw(axes):
-        for values, shape in zip(series.values(), SHAPES):
-            axes.errorbar([str(label) for label in labels],
-                          [middle(value) for value in values],
-                          yerr=errors(values), fmt=f"{shape}-", linewidth=2,
-                          markersize=6, elinewidth=1.2, capsize=3)
-        if log:
-            axes.set_yscale("log")
-            axes.yaxis.set_minor_formatter(ticker.NullFormatter())
-            least, most = axes.get_ylim()
-            axes.yaxis.set_major_locator(ticker.LogLocator(
-                subs=(1, 2, 5) if most < 100 * least else (1,)))
-        else:
-            axes.set_ylim(bottom=0)
-        axes.yaxis.set_major_formatter(ticker.FuncFormatter(human))
-        axes.set_xlabel(xlabel)
-        axes.set_ylabel(directed(ylabel, better))
-        axes.grid(True, axis="y")
-    return draw
 
 
 class Report:
@@ -200,115 +119,54 @@ class Report:
 
     # ---- Charts ---------------------------------------------------------
 
-    def chart(self, caption, draw, height, names=(), shapes=False, note=None):
-        """draw(axes) draws with matplotlib. Names of what has which colour, and
-        with `shapes` which shape, are text of the page, so that they are of its
-        size and wrap. A note stands below the chart. Returns the chart as a
+    def chart(self, caption, draw, names=(), shapes=False, note=None):
+        """draw(legend=names) returns a chart. Names of what has which colour,
+        and with `shapes` which shape, are text of the page, so that they are of
+        its size and wrap. A note stands below the chart. Returns the chart as a
         file of its own, with the names in it."""
-        self._add(self.figure(caption, draw, height, names, shapes, note))
-        return self.drawn(caption, draw, height, names)
+        self._add(self.figure(caption, draw, names, shapes, note))
+        return draw(legend=names)
 
-    def figure(self, caption, draw, height, names, shapes, note):
+    def figure(self, caption, draw, names, shapes, note):
         """The chart as a part of the page."""
-        svg = self.drawn(caption, draw, height, ())
         keys = "".join(
             f'<span><svg viewBox="-6 -6 12 12" aria-hidden="true">'
-            f'<path fill="{colour}" d="{path if shapes else SHAPE_PATHS[1]}"/>'
+            f'<path fill="{colour}" d="{path if shapes else SHAPES[1]}"/>'
             f"</svg>{html.escape(str(name))}</span>"
-            for name, colour, path in zip(names, COLOURS, SHAPE_PATHS))
+            for name, colour, path in zip(names, COLOURS, SHAPES))
         below = f'<p class="note">{html_text(note)}</p>' if note else ""
         return (f"<figure><figcaption>{html.escape(caption)}</figcaption>"
-                f'<div class="keys">{keys}</div>{svg}{below}</figure>')
-
-    def drawn(self, caption, draw, height, names):
-        """The chart, as text; with a legend above it if there are names."""
-        longest = max((len(str(name)) for name in names), default=0)
-        columns = max(LEGEND_CHARACTERS // (longest + 6), 1)
-        rows = -(-len(names) // columns)
-        with matplotlib.rc_context(STYLE):
-            figure, axes = pyplot.subplots(figsize=(4.6, height + .2 * rows))
-            draw(axes)
-            if names:
-                axes.legend(handles=[
-                    patches.Patch(color=colour, label=str(name))
-                    for name, colour in zip(names, COLOURS)],
-                    loc="lower right", bbox_to_anchor=(1, 1), ncols=columns,
-                    borderaxespad=0, handlelength=1, handleheight=.7,
-                    columnspacing=1, frameon=False)
-            text = io.StringIO()
-            figure.savefig(text, format="svg", transparent=True,
-                           metadata={"Date": None, "Creator": None})
-            pyplot.close(figure)
-        svg = text.getvalue()
-        svg = svg[svg.index("<svg"):]
-        svg = re.sub(r"<metadata>.*?</metadata>", "", svg, flags=re.DOTALL)
-        svg = svg.replace(INK, "currentColor")
-        return svg.replace("<svg", f'<svg role="img" aria-label='
-                           f'"{html.escape(caption, quote=True)}"', 1)
+                f'<div class="keys">{keys}</div>{draw()}{below}</figure>')
 
     def series(self, caption, series, xlabel, ylabel, better):
         """{name: values}, of which one follows the other; each name may have
         another number of them. `better` is "more" or "less"."""
-        def draw(axes):
-            for values in series.values():
-                axes.plot(range(1, len(values) + 1), values, linewidth=1)
-            axes.set_ylim(bottom=0)
-            axes.yaxis.set_major_formatter(ticker.FuncFormatter(human))
-            axes.set_xlabel(xlabel)
-            axes.set_ylabel(directed(ylabel, better))
-            axes.grid(True, axis="y")
-        return self.chart(caption, draw, 2.6, series)
+        return self.chart(caption, functools.partial(
+            chart.series_lines, caption, series, xlabel, ylabel, better), series)
 
     def lines(self, caption, labels, series, xlabel, ylabel, better, log=False,
               note=None):
         """series: {name: values}, a number or Spread for each label. A bar
         through a point is from the least to the most of the rounds."""
-        return self.chart(
-            caption, line_drawer(labels, series, xlabel, ylabel, better, log),
-            2.8, series, shapes=True, note=note)
+        return self.chart(caption, functools.partial(
+            chart.lines, caption, labels, series, xlabel, ylabel, better, log),
+            series, shapes=True, note=note)
 
     def lines_apart(self, caption, labels, series, xlabel, ylabel, better,
                     log=False, note=None):
         """The same chart as a part for simulation(), which is not added."""
-        return self.figure(
-            caption, line_drawer(labels, series, xlabel, ylabel, better, log),
-            2.8, series, True, note)
+        return self.figure(caption, functools.partial(
+            chart.lines, caption, labels, series, xlabel, ylabel, better, log),
+            series, True, note)
 
     def bars(self, caption, labels, series, xlabel, better, mark=None,
              log=False):
         """The same lying down, which leaves space for long labels; a line
         where the value is `mark`. `better` is "more", "less", or None if
         neither is."""
-        thick = .8 / len(series)
-
-        def draw(axes):
-            for index, values in enumerate(series.values()):
-                places = [row + index * thick for row in range(len(labels))]
-                medians = [middle(value) for value in values]
-                drawn = axes.barh(places, medians, thick * .92,
-                                  xerr=errors(values),
-                                  error_kw={"ecolor": INK, "elinewidth": 1,
-                                            "capsize": 2})
-                axes.bar_label(drawn, [human(value) for value in medians],
-                               padding=2, fontsize=8)
-            axes.set_yticks([row + .4 - thick / 2
-                             for row in range(len(labels))],
-                            [str(label) for label in labels])
-            axes.invert_yaxis()
-            axes.margins(x=.14, y=.02)
-            if log:
-                axes.set_xscale("log")
-                axes.xaxis.set_minor_formatter(ticker.NullFormatter())
-            else:
-                axes.xaxis.set_major_locator(ticker.MaxNLocator(5))
-            axes.xaxis.set_major_formatter(ticker.FuncFormatter(human))
-            # Of the whole width: long labels leave little to the axis.
-            axes.figure.supxlabel(directed(xlabel, better), fontsize="medium")
-            if mark is not None:
-                axes.axvline(mark, color=INK, linewidth=1, linestyle=":")
-        return self.chart(caption, draw,
-                          .8 + .17 * len(labels) * (len(series) + .5),
-                          series if len(series) > 1 else ())
+        return self.chart(caption, functools.partial(
+            chart.bars, caption, labels, series, xlabel, better, mark, log),
+            series if len(series) > 1 else ())
 
     # ---- The page --------------------------------------------------------
 
