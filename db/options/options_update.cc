@@ -58,7 +58,6 @@ constexpr NamedOption kNamedOptions[] = {
     {"bytes_per_sync", &Options::bytes_per_sync},
     {"manual_wal_flush", &Options::manual_wal_flush},
     {"wal_write", &Options::wal_write},
-    {"use_mmap_writes", &Options::use_mmap_writes},
     {"wal_bytes_per_sync", &Options::wal_bytes_per_sync},
     {"max_total_wal_size", &Options::max_total_wal_size},
     {"block_size", &Options::block_size},

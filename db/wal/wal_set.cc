@@ -66,8 +66,7 @@ Status WalSet::Create(uint64_t number, bool space_is_short, Wal* wal) {
   FileOptions file_options;
   file_options.bytes_per_sync = options_->wal_bytes_per_sync;
   if (!options_->manual_wal_flush) {
-    file_options.write_method =
-        options_->use_mmap_writes ? WriteMethod::kMap : options_->wal_write;
+    file_options.write_method = options_->wal_write;
   }
   file_options.sync_ahead_bytes =
       std::min<uint64_t>(options_->write_buffer_size / 4, kSyncAheadBytes);

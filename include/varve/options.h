@@ -143,9 +143,6 @@ struct VARVE_USES_CONTAINERS DBOptions {
   // use. docs/trust.md says what a failing device does. Default: kAuto.
   WriteMethod wal_write = WriteMethod::kAuto;
 
-  // An older name of wal_write = kMap. Default: false.
-  bool use_mmap_writes = false;
-
   // Like bytes_per_sync, but for logs. Default: 0.
   uint64_t wal_bytes_per_sync = 0;
 

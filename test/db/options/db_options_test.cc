@@ -332,7 +332,6 @@ TEST_F(DbOptionsTest, OptionsAreSetByName) {
       {"use_direct_reads", "true"},
       {"bytes_per_sync", "0"},
       {"manual_wal_flush", "true"},
-      {"use_mmap_writes", "false"},
       {"wal_bytes_per_sync", "64K"},
       {"max_total_wal_size", "2G"},
       {"block_size", "8K"},
