@@ -2,9 +2,9 @@
 
 /*
  * Goal: the functions of varve/c_families.h work on a column family as the
- * functions of varve/c.h and varve/c_more.h work on a database. Method: every
- * function, in a database of three families that hold the same keys with other
- * values.
+ * functions of varve/c.h and varve/c_extensions.h work on a database. Method:
+ * every function, in a database of three families that hold the same keys with
+ * other values.
  */
 
 #include "test/c/check.h"

@@ -35,7 +35,7 @@ FOLDERS = {
 }
 # Headers that C programs include, which have C's old comments only.
 C_HEADERS = [f"include/varve/{name}.h" for name in (
-    "c", "c_families", "c_merge", "c_more", "export", "version")]
+    "c", "c_families", "c_merge", "c_extensions", "export", "version")]
 LIBRARY_LAYERS = LAYERS[:-1]
 PEERS = ("rocksdb/", "leveldb/", "lmdb.h")
 MAX_COLUMNS = 80

@@ -1,8 +1,8 @@
 /* Varve: a key-value storage engine. MIT licence, see LICENSE. */
 
 /*
- * Goal: what varve/c_more.h has beside LevelDB's interface does what it says.
- * Method: every function but those that c_observe_test.c calls.
+ * Goal: the functions of varve/c_extensions.h do what it says. Method: every
+ * function but those that c_observe_test.c calls.
  */
 
 #include "test/c/check.h"
