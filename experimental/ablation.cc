@@ -1,5 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "varve/experimental.h"
+#include "experimental/ablation.h"
 
 #include <string_view>
 

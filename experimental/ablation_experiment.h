@@ -5,8 +5,8 @@
 
 #include <string>
 
+#include "experimental/ablation.h"
 #include "util/base/experiment.h"
-#include "varve/experimental.h"
 #include "varve/options.h"
 
 namespace varve {

@@ -25,7 +25,7 @@
 #include <string>
 #include <vector>
 
-#include "varve/experimental.h"
+#include "util/base/experiment.h"
 #include "varve/status.h"
 
 #if defined(__x86_64__)

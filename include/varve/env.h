@@ -223,7 +223,7 @@ struct FileOptions {
   // Bypass the page cache when reading (O_DIRECT). If the file system does not
   // support it, files are opened buffered.
   bool use_direct_reads = false;
-  // For measurement: see table_open in experimental.h.
+  // For measurement: open without cached knowledge of the path and the device.
   bool uncached_open = false;
   // Start writeback of a written file each time this many bytes were written. 0
   // leaves it to the kernel.

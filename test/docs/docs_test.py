@@ -151,8 +151,8 @@ class Names:
         self.flags = {"db_bench": set(re.findall(r"^ +-(\w+) \(", text,
                                                  re.MULTILINE)) |
                       {"help", "version"}}
-        self.benchmarks = set(re.findall(r"^  ([a-z]+) +[a-z]", text,
-                                         re.MULTILINE))
+        self.benchmarks = set(re.findall(r"^  ([a-z][a-z0-9-]*) +[a-z0-9]",
+                                         text, re.MULTILINE))
         text = self.help("varve")
         for command in re.findall(r"^  ([a-z-]+) +[a-z]", text, re.MULTILINE):
             text += self.help("varve", command)
@@ -171,7 +171,9 @@ class Names:
             flag for path in ROOT.glob("examples/replicated/cmd/varve-node/*.go")
             for flag in re.findall(r'flag\.\w+\([^"]*"([\w-]+)"',
                                    path.read_text("utf-8"))} | {"help"}
-        header = (ROOT / "include/varve/experimental.h").read_text("utf-8")
+        header = "".join(
+            (ROOT / path).read_text("utf-8") for path in
+            ("experimental/ablation.h", "util/base/experiment.h"))
         self.ablations = set()
         for enum, body in re.findall(r"enum class (\w+Mode)[^{]*\{([^}]*)\}",
                                      header):

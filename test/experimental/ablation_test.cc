@@ -3,7 +3,7 @@
 // Goal: every switch can be set by its name and read back, and what is unknown
 // is refused by name and changes nothing. Method: each name and value, all
 // combinations there and back, and texts that are wrong in one place.
-#include "varve/experimental.h"
+#include "experimental/ablation.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>

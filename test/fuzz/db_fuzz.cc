@@ -14,10 +14,10 @@
 #include <utility>
 #include <vector>
 
+#include "experimental/ablation.h"
 #include "test/fuzz/fuzz.h"
 #include "varve/column_family.h"
 #include "varve/db.h"
-#include "varve/experimental.h"
 #include "varve/filter_policy.h"
 #include "varve/merge_operator.h"
 #include "varve/write_batch.h"

@@ -16,9 +16,9 @@
 #include <utility>
 #include <vector>
 
+#include "experimental/ablation.h"
 #include "test/fuzz/fuzz.h"
 #include "varve/db.h"
-#include "varve/experimental.h"
 #include "varve/merge_operator.h"
 #include "varve/testing/fault_injection_env.h"
 #include "varve/write_batch.h"

@@ -8,8 +8,8 @@
 
 #include "db/options/options_check.h"
 #include "db/options/options_update.h"
+#include "experimental/ablation.h"
 #include "test/fuzz/fuzz.h"
-#include "varve/experimental.h"
 #include "varve/options.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {

@@ -21,7 +21,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[2]
 
 # They belong to libraries of their own, which are static.
-OTHER_LIBRARIES = re.compile("/varve/(experimental.h|testing/)")
+OTHER_LIBRARIES = re.compile("/varve/testing/")
 LIBRARIES = []  # The static and the shared one.
 
 

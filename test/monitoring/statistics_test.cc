@@ -17,11 +17,11 @@
 #include <thread>
 #include <vector>
 
+#include "experimental/ablation.h"
 #include "monitoring/baseline/global_statistics_cells.h"
 #include "monitoring/baseline/thread_statistics_cells.h"
 #include "test/testing/machine/migration.h"
 #include "test/testing/seed.h"
-#include "varve/experimental.h"
 
 namespace varve {
 namespace {

@@ -12,10 +12,10 @@
 #include <memory>
 #include <string>
 
+#include "experimental/ablation.h"
 #include "test/testing/machine/step_hook.h"
 #include "test/testing/temp_dir.h"
 #include "varve/db.h"
-#include "varve/experimental.h"
 #include "varve/write_batch.h"
 
 namespace varve::test {

@@ -18,12 +18,12 @@
 #include <thread>
 #include <vector>
 
+#include "experimental/ablation.h"
 #include "test/testing/machine/single_stepper.h"
 #include "test/testing/temp_dir.h"
 #include "util/threads/per_cpu.h"
 #include "varve/catalog.h"
 #include "varve/db.h"
-#include "varve/experimental.h"
 #include "varve/read_transaction.h"
 
 namespace varve::test {

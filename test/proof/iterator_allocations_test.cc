@@ -15,10 +15,10 @@
 #include <thread>
 #include <vector>
 
+#include "experimental/ablation.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/temp_dir.h"
 #include "varve/db.h"
-#include "varve/experimental.h"
 #include "varve/listener.h"
 
 namespace {

@@ -19,11 +19,11 @@
 #include <string>
 #include <vector>
 
+#include "experimental/ablation.h"
 #include "test/testing/directory.h"
 #include "test/testing/run_tool.h"
 #include "test/testing/temp_dir.h"
 #include "varve/db.h"
-#include "varve/experimental.h"
 
 namespace varve::test {
 namespace {

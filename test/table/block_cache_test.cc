@@ -18,11 +18,11 @@
 #include <thread>
 #include <vector>
 
+#include "experimental/ablation.h"
 #include "table/block/block_builder.h"
 #include "test/testing/actor.h"
 #include "test/testing/seed.h"
 #include "util/threads/epoch.h"
-#include "varve/experimental.h"
 
 namespace varve {
 namespace {

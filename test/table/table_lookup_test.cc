@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "experimental/ablation.h"
 #include "monitoring/statistics.h"
 #include "table/build/table_builder.h"
 #include "table/cache/baseline/hash_block_cache.h"
@@ -23,7 +24,6 @@
 #include "test/testing/hard_keys.h"
 #include "test/testing/seed.h"
 #include "test/testing/table_lookup.h"
-#include "varve/experimental.h"
 #include "varve/statistics.h"
 
 namespace varve {

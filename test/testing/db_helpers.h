@@ -13,10 +13,10 @@
 #include <utility>
 #include <vector>
 
+#include "experimental/ablation.h"
 #include "test/testing/model_db.h"
 #include "test/testing/temp_dir.h"
 #include "varve/db.h"
-#include "varve/experimental.h"
 
 namespace varve::test {
 

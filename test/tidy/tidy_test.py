@@ -121,7 +121,7 @@ def check_includes(file):
         allowed.append("test")
     if file.path.startswith((f"{COMPAT}/", f"test/{COMPAT}/")):
         allowed.append(COMPAT)
-    if file.is_test or file.path.split("/")[0] in BESIDE:
+    if file.is_test or file.path.split("/")[0] in ["tools", *BESIDE]:
         allowed += BESIDE
     for number, line in enumerate(file.lines, 1):
         match = re.match(r'\s*#\s*include\s*([<"])([^>"]+)[>"]', line)

@@ -3,6 +3,7 @@
 #include <cstdlib>
 #include <string>
 
+#include "experimental/ablation.h"
 #include "monitoring/baseline/global_statistics_cells.h"
 #include "monitoring/baseline/thread_statistics_cells.h"
 #include "monitoring/span.h"
@@ -12,7 +13,6 @@
 #include "util/base/random.h"
 #include "util/threads/memory_account.h"
 #include "varve/catalog.h"
-#include "varve/experimental.h"
 #include "varve/read_transaction.h"
 
 namespace varve::cores {

@@ -13,12 +13,12 @@
 #include <utility>
 #include <vector>
 
+#include "experimental/ablation.h"
 #include "util/base/append_format.h"
 #include "util/base/random.h"
 #include "util/bytes/hash.h"
 #include "varve/cache.h"
 #include "varve/compaction_filter.h"
-#include "varve/experimental.h"
 #include "varve/filter_policy.h"
 #include "varve/merge_operator.h"
 

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "varve/experimental.h"
+#include "experimental/ablation.h"
 #include "varve/slice.h"
 #include "varve/status.h"
 

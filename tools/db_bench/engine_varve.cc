@@ -4,12 +4,12 @@
 #include <string>
 #include <vector>
 
+#include "experimental/ablation.h"
 #include "tools/db_bench/engine_adapter.h"
 #include "tools/db_bench/engine_lsm.h"
 #include "varve/catalog.h"
 #include "varve/compaction_filter.h"
 #include "varve/db.h"
-#include "varve/experimental.h"
 #include "varve/merge_operator.h"
 #include "varve/statistics.h"
 #include "varve/version.h"

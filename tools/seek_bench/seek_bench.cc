@@ -20,7 +20,7 @@
 #include "tools/db_bench/engine_adapter.h"
 #include "tools/db_bench/json_writer.h"
 #include "tools/seek_bench/seek_runs.h"
-#include "varve/experimental.h"
+#include "experimental/ablation.h"
 
 DEFINE_string(engine, "varve", "varve, rocksdb, leveldb or pebble");
 DEFINE_string(pebble_library, "build/peers/libpebble_library.so",

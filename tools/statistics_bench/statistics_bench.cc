@@ -17,7 +17,7 @@
 #include "monitoring/baseline/global_statistics_cells.h"
 #include "monitoring/baseline/thread_statistics_cells.h"
 #include "monitoring/statistics.h"
-#include "varve/experimental.h"
+#include "experimental/ablation.h"
 
 namespace varve {
 namespace {

@@ -19,7 +19,7 @@
 #include <vector>
 
 #include "db/snapshot/snapshot_registry.h"
-#include "varve/experimental.h"
+#include "experimental/ablation.h"
 #include "varve/read_transaction.h"
 
 namespace varve::bench {

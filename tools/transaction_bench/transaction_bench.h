@@ -7,7 +7,7 @@
 #include <string>
 
 #include "varve/db.h"
-#include "varve/experimental.h"
+#include "experimental/ablation.h"
 
 namespace varve::bench {
 

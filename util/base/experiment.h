@@ -1,16 +1,16 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The parts of the engine that an experiment (include/varve/experimental.h)
+// The parts of the engine that an experiment (experimental/ablation.h)
 // replaces. The baselines are in baseline/ folders, and the library does not
 // contain them. It knows them only by the pointers here, and uses these where
 // it creates the part.
 
+#include <cstdint>
 #include <memory>
 #include <string>
 
 #include "varve/cache.h"
-#include "varve/experimental.h"
 #include "varve/options.h"
 #include "varve/statistics.h"
 
@@ -23,6 +23,18 @@ class MemTableOrder;
 class SnapshotRegistry;
 class StatisticsImpl;
 class SuperVersionCache;
+
+// trace_clock=steady: clock_gettime(CLOCK_MONOTONIC) for traces. coarse: its
+// coarse form, which costs nearly nothing and advances every few milliseconds.
+// Production: the time stamp counter, if it is reliable. Process-wide: the last
+// database opened decides for traces that begin later.
+enum class TraceClockMode : uint8_t { kTsc = 0, kSteady, kCoarse };
+
+// trace_collect=mutex: each span is put into one vector, which has a lock.
+// channel: each span is sent through one lock-free channel. Production: spans
+// stay in chunks of memory of their thread, which are handed over when full.
+// Process-wide, as trace_clock.
+enum class TraceCollectMode : uint8_t { kThreadLocal = 0, kMutex, kChannel };
 
 // Creates the structure that orders a memtable. `arena` provides the memory for
 // entries. Both arguments must outlive the result.

@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Counts the steps in which the variants of include/varve/experimental.h
+// Counts the steps in which the variants of experimental/ablation.h
 // differ, so that a measurement can verify which variant has run. The
 // production variant's fast path is not counted. The other variants count on
 // their slow steps, in the thread's record, so threads do not slow each other

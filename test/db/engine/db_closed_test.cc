@@ -13,11 +13,11 @@
 #include <string>
 #include <vector>
 
+#include "experimental/ablation.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/machine/live_threads.h"
 #include "test/testing/temp_dir.h"
 #include "varve/db.h"
-#include "varve/experimental.h"
 #include "varve/write_buffer_manager.h"
 
 namespace varve {

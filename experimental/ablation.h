@@ -3,14 +3,14 @@
 
 // For measurements of Varve itself. Each optimization that Varve demonstrates
 // can be replaced by its baseline. The zero value of every enum is the
-// production form. db_bench --ablate=NAME=VALUE,... sets them. The baselines
-// are in the library varve_experimental of a build tree; neither it nor this
-// header is installed.
+// production form. db_bench --ablate=NAME=VALUE,... sets them. The modes that
+// the library itself acts on are in util/base/experiment.h.
 
 #include <cstdint>
 #include <memory>
 #include <string>
 
+#include "util/base/experiment.h"
 #include "varve/cache.h"
 #include "varve/options.h"
 #include "varve/slice.h"
@@ -45,18 +45,6 @@ enum class TableOpenMode : uint8_t { kOneRead = 0, kUncached };
 // set of counters per thread; a query reads all sets. Production: a set per
 // processor. A Statistics given in Options has its own.
 enum class StatisticsMode : uint8_t { kPerCpu = 0, kGlobal, kThread };
-
-// trace_clock=steady: clock_gettime(CLOCK_MONOTONIC) for traces. coarse: its
-// coarse form, which costs nearly nothing and advances every few milliseconds.
-// Production: the time stamp counter, if it is reliable. Process-wide: the last
-// database opened decides for traces that begin later.
-enum class TraceClockMode : uint8_t { kTsc = 0, kSteady, kCoarse };
-
-// trace_collect=mutex: each span is put into one vector, which has a lock.
-// channel: each span is sent through one lock-free channel. Production: spans
-// stay in chunks of memory of their thread, which are handed over when full.
-// Process-wide, as trace_clock.
-enum class TraceCollectMode : uint8_t { kThreadLocal = 0, kMutex, kChannel };
 
 // snapshots=mutex: snapshots and read transactions are in a list under the DB
 // mutex. Production: they are in nodes of the thread that takes them, without a
