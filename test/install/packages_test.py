@@ -202,7 +202,7 @@ class Packages(ExampleCase):
         # Its man page names every benchmark and every flag.
         page = (SOURCE / "packaging/varve-bench.1").read_text()
         usage = run(f"{program} --help || true", shell=True)
-        benchmarks = re.findall(r"^  (\w+) +\S", usage, re.MULTILINE)
+        benchmarks = re.findall(r"^  ([\w-]+) +\S", usage, re.MULTILINE)
         flags = re.findall(r"^    -(\w+) \(", usage, re.MULTILINE)
         self.assertIn("fillseq", benchmarks)
         self.assertIn("ablate", flags)
@@ -226,7 +226,7 @@ class Packages(ExampleCase):
         for name in known:
             self.assertIn(f"\n.B {name}\n", page)
             self.assertIn(f'"{name}": ', all_labs)
-        refused = subprocess.run([launcher, "seeks"], text=True, check=False,
+        refused = subprocess.run([launcher, "tracing"], text=True, check=False,
                                  stderr=subprocess.PIPE)
         self.assertEqual(refused.returncode, 2)
         self.assertIn("usage", refused.stderr)

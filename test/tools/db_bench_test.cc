@@ -284,6 +284,21 @@ TEST_F(DbBenchTest, ReportsLatenciesStatisticsAndJson) {
   }
 }
 
+TEST_F(DbBenchTest, MeasuresSeeksOnDatabasesThatItRemoves) {
+  const std::string report = directory_.Sub("report.json");
+  const ToolResult result =
+      RunBench({"--seek_scale=0.001", "--report_json=" + report,
+                "delete-memory", "queue-1", "worst-live"});
+  ASSERT_EQ(result.exit_code, 0) << result.Summary();
+  const std::string json = test::ReadWholeFile(report);
+  for (const char* part :
+       {"\"workload\": \"delete-memory\"", "\"after_quiet\":", "\"clean\":",
+        "\"pops_per_sec\":", "\"rounds\":", "\"seek_scale\": \"0.001\""}) {
+    EXPECT_NE(json.find(part), std::string::npos) << json;
+  }
+  EXPECT_FALSE(std::filesystem::exists(database_));
+}
+
 // The writer beside the readers is measured on its own, if at all.
 TEST_F(DbBenchTest, CountsOnlyReadersOfReadWhileWritingForEachEngine) {
   for (const std::string& engine : BuiltInEngines()) {
@@ -330,6 +345,10 @@ TEST_F(DbBenchTest, RefusesWrongFlagsBeforeItTouchesADatabase) {
   const auto before = test::ReadDirectory(database_);
   for (const char* wrong : {"nosuchbenchmark",
                             "--engine=nosuch",
+                            "--engine=pebble",
+                            "--deletion_options",
+                            "--seek_scale=0",
+                            "delete-memory",
                             "--nosuchflag",
                             "--num=0",
                             "--num=x",

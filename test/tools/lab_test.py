@@ -579,7 +579,7 @@ class SeeksTest(unittest.TestCase):
 
     def test_measures_what_is_asked_for(self):
         done = self.seeks("--forms=varve", "--workloads=hot,queue-1",
-                          "--seek_flags=--load_rate=100")
+                          "--seek_flags=--value_size=50")
         self.assertEqual(done.returncode, 0, done.stderr)
         entries = json.loads((self.out / "seeks.json").read_text("utf-8"))
         self.assertEqual([(entry["form"], entry["workload"])

@@ -2,7 +2,7 @@
 // Goal: the bytes of the tables that an engine writes are counted, also those
 // of tables that are removed soon. Method: write files, and let an engine write
 // some.
-#include "tools/seek_bench/table_watch.h"
+#include "tools/db_bench/table_watch.h"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>
@@ -12,7 +12,7 @@
 #include <string>
 
 #include "test/testing/temp_dir.h"
-#include "tools/seek_bench/bench_database.h"
+#include "tools/db_bench/seek_database.h"
 
 namespace varve {
 namespace {
@@ -76,7 +76,7 @@ TEST_F(TableWatchTest, CountsTheTablesOfEachEngine) {
     config.block_bytes = 4096;
     config.cache_bytes = size_t{1} << 20;
     config.write_buffer_bytes = size_t{1} << 20;
-    BenchDatabase database(engine.get(), config, 1);
+    SeekDatabase database(engine.get(), config, 1);
     ASSERT_TRUE(database.Create().ok());
     for (uint64_t key = 0; key < 1000; ++key) database.writer().Put(key);
     ASSERT_TRUE(database.Flush()) << database.status().ToString();

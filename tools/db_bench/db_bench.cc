@@ -22,6 +22,8 @@
 
 #include "tools/db_bench/db_bench_report.h"
 #include "tools/db_bench/engine_adapter.h"
+#include "tools/db_bench/seek_database.h"
+#include "tools/db_bench/seek_runs.h"
 #include "tools/db_bench/workload.h"
 #include "varve/options.h"
 #include "varve/trace.h"
@@ -34,7 +36,10 @@ DEFINE_string(benchmarks, "",
               "given as plain arguments as well. Without any: fillrandom, "
               "readrandom, readwhilewriting");
 DEFINE_string(engine, "varve",
-              "Storage engine to run them on: varve, rocksdb, leveldb or lmdb");
+              "Storage engine to run them on: varve, rocksdb, leveldb or "
+              "lmdb; those of seeks over deleted entries run on pebble too");
+DEFINE_string(pebble_library, "build/peers/libpebble_library.so",
+              "The library for --engine=pebble, which tools/peers/build makes");
 DEFINE_string(db, "",
               "Directory of the database. Without --use_existing_db a database "
               "that is there is replaced. Default: $TEST_TMPDIR/varve_bench, "
@@ -84,6 +89,9 @@ DEFINE_int32(batch_families, 0,
              "Number of column families that a batch updates in turn; 0: each "
              "key is in its own");
 DEFINE_int64(seek_nexts, 0, "Entries that seekrandom walks after each seek");
+DEFINE_double(seek_scale, 1,
+              "Multiplies the number of seeks and the times of the benchmarks "
+              "of seeks over deleted entries");
 DEFINE_int64(merge_keys, -1,
              "Keys that mergerandom and readrandommergerandom use: the first "
              "ones of num; -1: all");
@@ -132,6 +140,9 @@ DEFINE_string(compaction_filter, "",
               "drophalf: compactions drop every second key; varve and rocksdb "
               "only. To measure it, fill a database without it, and run "
               "compact with --use_existing_db");
+DEFINE_bool(deletion_options, false,
+            "RocksDB's options that compact tables with many deletions, and "
+            "flush memtables over which iterators walk far");
 DEFINE_bool(verify_checksum, true, "Verify the checksums of blocks read");
 DEFINE_string(ablate, "",
               "Optimizations to switch back to how things were before them: "
@@ -207,6 +218,7 @@ Status CheckBounds() {
        10000},
       {"batch_families", static_cast<double>(FLAGS_batch_families), 0, 10000},
       {"seek_nexts", static_cast<double>(FLAGS_seek_nexts), 0, 1e9},
+      {"seek_scale", FLAGS_seek_scale, 0.001, 1000},
       {"merge_keys", static_cast<double>(FLAGS_merge_keys), -1, 1e15},
       {"mergereadpercent", static_cast<double>(FLAGS_mergereadpercent), 0, 100},
       {"benchmark_write_rate_limit",
@@ -250,6 +262,9 @@ Status CheckTogether() {
       FLAGS_compaction_filter != "drophalf") {
     return Invalid("--compaction_filter=" + FLAGS_compaction_filter +
                    ": must be drophalf");
+  }
+  if (FLAGS_deletion_options && FLAGS_engine != "rocksdb") {
+    return Invalid("--deletion_options is for --engine=rocksdb only");
   }
   if (FLAGS_keys_per_prefix > FLAGS_num) {
     return Invalid("--keys_per_prefix must be at most --num");
@@ -318,21 +333,45 @@ void AppendSplit(const std::string& list, std::vector<std::string>* names) {
   }
 }
 
-// The benchmarks of --benchmarks, then those that are plain arguments.
-Status FindBenchmarks(int argc, char** argv,
-                      std::vector<const Benchmark*>* benchmarks) {
+std::string DescribeAll() {
+  return DescribeBenchmarks() +
+         "\nSeeks over deleted entries, and the files that these leave; each "
+         "on databases of\nits own, with keys of 16 bytes:\n" +
+         DescribeSeekRuns();
+}
+
+// The benchmarks to run: all of one kind, since those of `benchmarks` share a
+// database, and each of `seeks` has its own.
+struct Chosen {
+  std::vector<const Benchmark*> benchmarks;
+  std::vector<const SeekRun*> seeks;
+};
+
+// Finds the benchmarks of --benchmarks and of the plain arguments.
+Status Choose(int argc, char** argv, Chosen* chosen) {
   std::vector<std::string> names;
   AppendSplit(FLAGS_benchmarks, &names);
   for (int i = 1; i < argc; ++i) AppendSplit(argv[i], &names);
   if (names.empty()) names = {"fillrandom", "readrandom", "readwhilewriting"};
   for (const std::string& name : names) {
-    benchmarks->push_back(FindBenchmark(name));
-    if (benchmarks->back() == nullptr) {
+    if (const Benchmark* const benchmark = FindBenchmark(name)) {
+      chosen->benchmarks.push_back(benchmark);
+    } else if (const SeekRun* const seeks = FindSeekRun(name)) {
+      chosen->seeks.push_back(seeks);
+    } else {
       return Invalid("unknown benchmark '" + name + "'; there are:\n" +
-                     DescribeBenchmarks());
+                     DescribeAll());
     }
   }
-  return Status::OK();
+  if (chosen->seeks.empty()) {
+    if (FLAGS_engine != "pebble") return Status::OK();
+    return Invalid("--engine=pebble is for seeks over deleted entries only");
+  }
+  if (!chosen->benchmarks.empty()) {
+    return Invalid(chosen->seeks.front()->name +
+                   " has databases of its own: run it apart from the others");
+  }
+  return CheckBound("num", static_cast<double>(FLAGS_num), 1000, 1e8);
 }
 
 WorkloadConfig MakeWorkloadConfig() {
@@ -418,10 +457,22 @@ EngineConfig MakeEngineConfig() {
   config.verify_checksums = FLAGS_verify_checksum;
   config.merge_operator = FLAGS_merge_operator;
   config.drop_half = !FLAGS_compaction_filter.empty();
+  config.deletion_options = FLAGS_deletion_options;
   config.statistics = FLAGS_statistics;
   config.stats_level = FLAGS_stats_level;
   config.case_insensitive_keys = FLAGS_case_insensitive_keys;
   config.ablation.Parse(FLAGS_ablate).IgnoreError();  // Checked before.
+  return config;
+}
+
+SeekConfig MakeSeekConfig(const BenchRun& run) {
+  SeekConfig config;
+  config.engine = FLAGS_engine;
+  config.pebble_library = FLAGS_pebble_library;
+  config.engine_config = run.engine_config;
+  config.size.num = run.workload.entries;
+  config.seed = run.workload.seed;
+  config.Scale(FLAGS_seek_scale);
   return config;
 }
 
@@ -538,31 +589,51 @@ Status RunAll(const std::vector<const Benchmark*>& benchmarks,
   return status.ok() ? written : status;
 }
 
+Status RunSeeks(const std::vector<const SeekRun*>& seeks, const BenchRun& run) {
+  const SeekConfig config = MakeSeekConfig(run);
+  JsonWriter json;
+  BeginJson(run, &json);
+  for (const SeekRun* each : seeks) {
+    json.Open(nullptr, '{');
+    json.Text("workload", each->name);
+    json.Text("what", each->what);
+    const Status status = each->run(config, each->name, &json);
+    if (!status.ok()) return status;
+    json.Close('}');
+  }
+  if (FLAGS_report_json.empty()) return Status::OK();
+  return WriteFile(FLAGS_report_json, FinishJson(&json));
+}
+
 Status Main(int argc, char** argv) {
   // All that can be wrong with the flags comes before any file is touched.
-  std::vector<const Benchmark*> benchmarks;
-  Status status = FindBenchmarks(argc, argv, &benchmarks);
+  Chosen chosen;
+  Status status = Choose(argc, argv, &chosen);
   if (status.ok()) status = CheckBounds();
   if (status.ok()) status = CheckTogether();
-  std::unique_ptr<Engine> engine;
-  if (status.ok()) status = NewEngine(FLAGS_engine, &engine);
   if (!status.ok()) return status;
 
   BenchRun run;
   run.workload = MakeWorkloadConfig();
   run.engine_config = MakeEngineConfig();
-  status = engine->Check(run.engine_config);
+  const bool seeks = !chosen.seeks.empty();
+  if (seeks) {
+    run.workload.key_bytes = run.engine_config.key_bytes = kSeekKeyBytes;
+  }
+  std::unique_ptr<Engine> engine;
+  status = NewSeekEngine(MakeSeekConfig(run), &engine);
+  if (status.ok()) status = engine->Check(run.engine_config);
   if (status.ok()) status = PreparePaths(run.engine_config);
   if (!status.ok()) return status;
 
   Workload workload(run.workload, run.engine_config, engine.get());
-  status = workload.Open();
+  if (!seeks) status = workload.Open();
   if (!status.ok()) return status;
   run.environment = ReadEnvironment();
   run.engine = FLAGS_engine;
   run.engine_version = engine->Version();
   run.engine_remarks = engine->Remarks(run.engine_config);
-  run.io_path = engine->IoPath();
+  if (!seeks) run.io_path = engine->IoPath();
   if (FLAGS_engine == "varve") run.trace_clock = trace::ClockName();
   run.seed_from_clock = FLAGS_seed == 0;
   run.flags = ListFlags();
@@ -570,8 +641,12 @@ Status Main(int argc, char** argv) {
   fflush(stdout);
 
   status = StartTrace();
-  if (status.ok()) status = RunAll(benchmarks, run, engine.get(), &workload);
-  const Status closed = workload.Close();
+  if (status.ok() && seeks) {
+    status = RunSeeks(chosen.seeks, run);
+  } else if (status.ok()) {
+    status = RunAll(chosen.benchmarks, run, engine.get(), &workload);
+  }
+  const Status closed = seeks ? Status::OK() : workload.Close();
   if (status.ok()) status = closed;
   const Status traced = StopTrace();
   return status.ok() ? traced : status;
@@ -597,7 +672,7 @@ int main(int argc, char** argv) {
   gflags::SetUsageMessage(
       "measures a storage engine.\n\n"
       "  db_bench [FLAG...] [BENCHMARK...]\n\n" +
-      varve::DescribeBenchmarks());
+      varve::DescribeAll());
   gflags::ParseCommandLineNonHelpFlags(&argc, &argv, true);
   if (FLAGS_version) gflags::SetVersionString(varve::DescribeEngines());
   if (FLAGS_help || FLAGS_helpshort) {

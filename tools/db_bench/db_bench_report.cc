@@ -5,7 +5,6 @@
 #include <cinttypes>
 #include <cstdio>
 
-#include "tools/db_bench/json_writer.h"
 #include "util/base/append_format.h"
 #include "varve/version.h"
 
@@ -34,7 +33,7 @@ void WriteEnvironment(const BenchRun& run, JsonWriter* json) {
   json->Text("clock_source", environment.clock_source);
   json->Text("kernel", environment.kernel);
   json->Text("compiler", environment.compiler);
-  json->Text("io_path", run.io_path);
+  if (!run.io_path.empty()) json->Text("io_path", run.io_path);
   if (!run.trace_clock.empty()) json->Text("trace_clock", run.trace_clock);
   json->Open("warnings", '[');
   for (const std::string& warning : environment.warnings) {
@@ -111,7 +110,9 @@ std::string FormatHeader(const BenchRun& run) {
   AppendFormat(&text, "Clock:       %s\n",
                run.environment.clock_source.c_str());
   AppendFormat(&text, "DB path:     %s\n", engine.path.c_str());
-  AppendFormat(&text, "I/O path:    %s\n", run.io_path.c_str());
+  if (!run.io_path.empty()) {
+    AppendFormat(&text, "I/O path:    %s\n", run.io_path.c_str());
+  }
   if (!run.trace_clock.empty()) {
     AppendFormat(&text, "Trace clock: %s\n", run.trace_clock.c_str());
   }
@@ -198,26 +199,34 @@ std::string FormatCpuTime(const CpuTime& used) {
   return text;
 }
 
+void BeginJson(const BenchRun& run, JsonWriter* json) {
+  json->Open(nullptr, '{');
+  json->Text("db_bench_version", VersionString());
+  json->Text("engine", run.engine);
+  json->Text("engine_version", run.engine_version);
+  json->Text("engine_remarks", run.engine_remarks);
+  json->Integer("seed", run.workload.seed);
+  WriteEnvironment(run, json);
+  json->Open("config", '{');
+  for (const auto& [name, value] : run.flags) json->Text(name.c_str(), value);
+  json->Close('}');
+  json->Open("results", '[');
+}
+
+std::string FinishJson(JsonWriter* json) {
+  json->Close(']');
+  json->Close('}');
+  return json->Finish();
+}
+
 std::string FormatJson(const BenchRun& run,
                        const std::vector<BenchmarkResult>& results) {
   JsonWriter json;
-  json.Open(nullptr, '{');
-  json.Text("db_bench_version", VersionString());
-  json.Text("engine", run.engine);
-  json.Text("engine_version", run.engine_version);
-  json.Text("engine_remarks", run.engine_remarks);
-  json.Integer("seed", run.workload.seed);
-  WriteEnvironment(run, &json);
-  json.Open("config", '{');
-  for (const auto& [name, value] : run.flags) json.Text(name.c_str(), value);
-  json.Close('}');
-  json.Open("results", '[');
+  BeginJson(run, &json);
   for (const BenchmarkResult& result : results) {
     if (result.text.empty()) WriteResult(result, &json);
   }
-  json.Close(']');
-  json.Close('}');
-  return json.Finish();
+  return FinishJson(&json);
 }
 
 }  // namespace varve

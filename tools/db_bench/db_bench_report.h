@@ -9,6 +9,7 @@
 
 #include "tools/db_bench/db_bench_environment.h"
 #include "tools/db_bench/engine_adapter.h"
+#include "tools/db_bench/json_writer.h"
 #include "tools/db_bench/workload.h"
 #include "varve/status.h"
 
@@ -20,7 +21,7 @@ struct BenchRun {
   std::string engine;
   std::string engine_version;
   std::string engine_remarks;
-  std::string io_path;
+  std::string io_path;      // Empty if each benchmark opens its own database.
   std::string trace_clock;  // Empty if the engine has none.
   WorkloadConfig workload;
   EngineConfig engine_config;
@@ -38,7 +39,11 @@ std::string FormatResult(const BenchmarkResult& result);
 // Returns the line that --cpu_time prints.
 std::string FormatCpuTime(const CpuTime& used);
 
-// Returns one object: environment, flags, and the results that have figures.
+// BeginJson begins an object with environment, flags, and the list of results,
+// and FinishJson ends it. FormatJson does both, around the results that have
+// figures.
+void BeginJson(const BenchRun& run, JsonWriter* json);
+std::string FinishJson(JsonWriter* json);
 std::string FormatJson(const BenchRun& run,
                        const std::vector<BenchmarkResult>& results);
 

@@ -1,6 +1,6 @@
 # Varve: a key-value storage engine. MIT licence, see LICENSE.
 """Seeks over deleted and overwritten entries, and the space that deletions give
-back, by seek_bench.
+back, by db_bench.
 
 Each workload is also run on an equal database that never had the deleted keys,
 so that a seek can be compared with what it would take there. Engines and forms
@@ -14,9 +14,9 @@ seeks.json has all figures of all rounds.
 import collections
 import json
 import os
+import re
 import shlex
 import statistics
-import subprocess
 import tempfile
 import time
 
@@ -25,6 +25,7 @@ import report as pages
 
 TITLE = "Seeks over deleted entries"
 BEFORE = "varve waste=ignored"
+PEBBLE = bench.ROOT / "build" / "peers" / "libpebble_library.so"
 FORMS = {
     "varve": ["--engine=varve"],
     BEFORE: ["--engine=varve", "--ablate=waste=ignored"],
@@ -32,12 +33,8 @@ FORMS = {
     "rocksdb with options": ["--engine=rocksdb", "--deletion_options"],
     "leveldb": ["--engine=leveldb"],
     # Made by `tools/peers/build pebble_library`.
-    "pebble": ["--engine=pebble", "--pebble_library=" + str(
-        bench.ROOT / "build" / "peers" / "libpebble_library.so")],
+    "pebble": ["--engine=pebble", f"--pebble_library={PEBBLE}"],
 }
-QUICK = ["--quiet_seconds=0.05", "--phase_seconds=0.05", "--seeks=50",
-         "--load_operations=100", "--queue_seconds=0.3", "--space_num=2000",
-         "--space_seconds=1", "--worst_seconds=0.5"]
 # A seek may take so many times what it takes in the database without deleted
 # keys.
 SEEK_GOAL = 5
@@ -56,62 +53,61 @@ def add_flags(parser):
     parser.add_argument("--forms", default=",".join(FORMS),
                         help="separated by commas (default: %(default)s)")
     parser.add_argument("--workloads", default="",
-                        help="of seek_bench, separated by commas; all without "
-                        "any")
+                        help="benchmarks of db_bench, separated by commas; "
+                        "all of this kind without any")
     parser.add_argument("--seek_flags", default="",
-                        help="more flags of seek_bench")
+                        help="more flags of db_bench")
 
 
 # ---- Running -----------------------------------------------------------------
 
 
 class Runner:
-    """Runs seek_bench in the forms that can be run."""
+    """Runs the benchmarks in the forms that can be run."""
 
     def __init__(self, lab):
         self.lab = lab
-        self.forms = {}
+        self.forms = []
         self.versions = {}
-        program = lab.options.db_bench.parent / "seek_bench"
+        # db_bench lists them after a line of their own.
+        listed, _ = lab.run([lab.options.db_bench, "--help"])
+        known = re.findall(r"^  (\S+) +\S", listed.partition(
+            "\nSeeks over deleted entries")[2].split("\n\n")[0], re.MULTILINE)
+        self.workloads = list(filter(
+            None, lab.options.workloads.split(","))) or known
+        for name in self.workloads:
+            if name not in known:
+                raise bench.LabError(f"unknown workload '{name}'; there are: " +
+                                     ", ".join(known))
+        engines, _ = lab.run([lab.options.db_bench, "--version"])
         for name in filter(None, lab.options.forms.split(",")):
             if name not in FORMS:
                 raise bench.LabError(f"unknown form {name}; there are: " +
                                      ", ".join(FORMS))
-            self.add(name, [program, *FORMS[name]])
+            engine = name.split()[0]
+            if f"\nengine {engine} " in engines or (
+                    engine == "pebble" and PEBBLE.exists()):
+                self.forms.append(name)
+            else:
+                lab.report.text(f"{name} is left out: this build has no "
+                                f"{engine}.")
+        lab.commands.clear()  # Questions, not measurements.
         if not self.forms:
             raise bench.LabError("no form can be run")
 
-    def add(self, name, command):
-        """Adds a form that the build has."""
-        workloads = self.lab.options.workloads
-        command = [*map(str, command)]
-        try:
-            done = subprocess.run([*command, "--list",
-                                   f"--workloads={workloads}"],
-                                  capture_output=True, text=True, check=False)
-        except OSError as error:
-            raise bench.LabError(f"{error}; tools/quickstart lab builds it"
-                                 ) from error
-        if done.returncode != 0:
-            if "unknown workload" in done.stderr:
-                raise bench.LabError(done.stderr)
-            self.lab.report.text(f"{name} is left out: {done.stderr.strip()}")
-            return
-        self.forms[name] = (command, [line.split()[0] for line in
-                                      done.stdout.splitlines()])
-
     def run(self, form, workload):
         """The result of one workload."""
-        command, _ = self.forms[form]
         lab = self.lab
         with tempfile.NamedTemporaryFile(suffix=".json") as output:
-            command = [*command, f"--db={lab.directory}/seeks",
-                       f"--workloads={workload}", f"--num={lab.num}",
-                       *(QUICK if lab.quick else []),
-                       *shlex.split(lab.options.seek_flags)]
-            text, _ = lab.run([*command, f"--report_json={output.name}"])
+            text, _ = lab.run([
+                lab.options.db_bench, *FORMS[form],
+                f"--db={lab.directory}/seeks", f"--benchmarks={workload}",
+                f"--num={lab.num}", "--bloom_bits=10", "--seed=1",
+                *(["--seek_scale=0.02"] if lab.quick else []),
+                *shlex.split(lab.options.seek_flags),
+                f"--report_json={output.name}"])
             content = json.load(output)
-        bench.say(f"{form}: {text.strip()}")
+        bench.say(f"{form}: {text.strip().splitlines()[-1]}")
         self.versions[form] = content["engine_version"]
         return content["results"][0]
 
@@ -119,14 +115,11 @@ class Runner:
 def run(lab):
     runner = Runner(lab)
     samples = collections.defaultdict(list)
-    workloads = list(dict.fromkeys(
-        workload for _, names in runner.forms.values() for workload in names))
     rounds = 0
     for _ in range(1 if lab.quick else lab.options.rounds):
-        for workload in workloads:
-            for form, (_, names) in runner.forms.items():
-                if workload in names:
-                    samples[form, workload].append(runner.run(form, workload))
+        for workload in runner.workloads:
+            for form in runner.forms:
+                samples[form, workload].append(runner.run(form, workload))
         rounds += 1
     lab.options.out.mkdir(parents=True, exist_ok=True)
     (lab.options.out / "seeks.json").write_text(json.dumps(
@@ -186,12 +179,12 @@ def show(lab, runner, samples, rounds):
         f"{bench.device_of(lab.directory)}, load at the end "
         f"{os.getloadavg()[0]:.1f}.")
     page.table(["form", "version"], list(runner.versions.items()))
-    show_goals(page, list(runner.forms), samples)
+    show_goals(page, runner.forms, samples)
     for kind, show_kind in (("seeks", show_seeks), ("queue", show_queues),
                             ("space", show_space), ("worst", show_worst)):
         found = of_kind(samples, kind)
         if found:
-            show_kind(page, list(runner.forms), found)
+            show_kind(page, runner.forms, found)
     options = lab.options
     command = ["tools/lab", "seeks", f"--num={lab.num}",
                f"--rounds={options.rounds}"]

@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 
 // Command pebble_library is Pebble as a shared library with a C interface, which
-// seek_bench loads. A call costs some 100 ns more than in a Go program.
+// db_bench loads. A call costs some 100 ns more than in a Go program.
 //
 // Functions return 0, or 1 after an error, whose text PebbleError returns.
 package main

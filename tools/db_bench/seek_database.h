@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// A database that seek_bench fills and reads, with the bytes that were written
-// to it.
+// A database that the seek benchmarks fill and read, with the bytes that were
+// written to it.
 //
 // Keys are numbers of 8 bytes and padding up to 16 bytes. The workload's keys
 // begin at zero. Live keys come after all of them and are in each database,
@@ -16,8 +16,8 @@
 #include <thread>
 
 #include "tools/db_bench/engine_adapter.h"
+#include "tools/db_bench/table_watch.h"
 #include "tools/db_bench/workload_data.h"
-#include "tools/seek_bench/table_watch.h"
 #include "util/base/random.h"
 #include "varve/slice.h"
 #include "varve/status.h"
@@ -80,14 +80,14 @@ class KeyReader {
 };
 
 // Thread-safety: the writer is owned by one thread.
-class BenchDatabase {
+class SeekDatabase {
  public:
   // `engine` must outlive this.
-  BenchDatabase(Engine* engine, const EngineConfig& config, uint64_t seed)
+  SeekDatabase(Engine* engine, const EngineConfig& config, uint64_t seed)
       : engine_(engine), config_(config), seed_(seed) {}
-  BenchDatabase(const BenchDatabase&) = delete;
-  BenchDatabase& operator=(const BenchDatabase&) = delete;
-  ~BenchDatabase() { Close(); }
+  SeekDatabase(const SeekDatabase&) = delete;
+  SeekDatabase& operator=(const SeekDatabase&) = delete;
+  ~SeekDatabase() { Close(); }
 
   // Replaces the database by a new one.
   Status Create();
@@ -135,7 +135,7 @@ class BenchDatabase {
 class LoadThread {
  public:
   // REQUIRES: live_keys > 0, puts_per_second > 0.
-  LoadThread(BenchDatabase* database, uint64_t live_keys,
+  LoadThread(SeekDatabase* database, uint64_t live_keys,
              uint64_t puts_per_second);
   LoadThread(const LoadThread&) = delete;
   LoadThread& operator=(const LoadThread&) = delete;
@@ -145,7 +145,7 @@ class LoadThread {
   uint64_t Stop();
 
  private:
-  BenchDatabase* const database_;
+  SeekDatabase* const database_;
   const std::unique_ptr<KeyWriter> writer_;
   std::atomic<bool> stop_{false};
   std::thread thread_;

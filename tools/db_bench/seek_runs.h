@@ -1,7 +1,10 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What seek_bench measures. Each run makes its own database and removes it.
+// The benchmarks of seeks over deleted and overwritten entries, and of the
+// files that these leave. Each run makes its own databases and removes them.
+// Each seek has an iterator of its own, and its result is verified. Each
+// workload also runs on an equal database that never had the deleted keys.
 
 #include <cstdint>
 #include <memory>
@@ -10,12 +13,15 @@
 
 #include "tools/db_bench/engine_adapter.h"
 #include "tools/db_bench/json_writer.h"
-#include "tools/seek_bench/seek_workloads.h"
+#include "tools/db_bench/seek_workloads.h"
 #include "varve/status.h"
 
 namespace varve {
 
-struct SeekBenchConfig {
+struct SeekConfig {
+  // Multiplies the number of seeks, the times, and the keys of `space`.
+  void Scale(double part);
+
   std::string engine;
   // Where Pebble is loaded from.
   std::string pebble_library;
@@ -42,25 +48,26 @@ struct SeekBenchConfig {
 struct SeekRun {
   std::string name;
   std::string what;
-  Status (*run)(const SeekBenchConfig& config, const std::string& name,
+  Status (*run)(const SeekConfig& config, const std::string& name,
                 JsonWriter* json);
 };
 
-// Returns the runs in the order in which they are listed.
-const std::vector<SeekRun>& SeekRuns();
+// Returns null if no run has this name.
+const SeekRun* FindSeekRun(const std::string& name);
+// Returns all names with their descriptions, one per line.
+std::string DescribeSeekRuns();
 
 // Creates an engine of db_bench, or Pebble.
-Status NewSeekEngine(const SeekBenchConfig& config,
-                     std::unique_ptr<Engine>* engine);
+Status NewSeekEngine(const SeekConfig& config, std::unique_ptr<Engine>* engine);
 
 // Each takes the name of one of its workloads.
-Status RunSeeks(const SeekBenchConfig& config, const std::string& name,
+Status RunSeeks(const SeekConfig& config, const std::string& name,
                 JsonWriter* json);
-Status RunQueue(const SeekBenchConfig& config, const std::string& name,
+Status RunQueue(const SeekConfig& config, const std::string& name,
                 JsonWriter* json);
-Status RunSpace(const SeekBenchConfig& config, const std::string& name,
+Status RunSpace(const SeekConfig& config, const std::string& name,
                 JsonWriter* json);
-Status RunWorst(const SeekBenchConfig& config, const std::string& name,
+Status RunWorst(const SeekConfig& config, const std::string& name,
                 JsonWriter* json);
 
 // ---- What the runs share ----------------------------------------------------

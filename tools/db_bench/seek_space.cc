@@ -9,9 +9,9 @@
 #include <thread>
 #include <vector>
 
+#include "tools/db_bench/seek_database.h"
+#include "tools/db_bench/seek_runs.h"
 #include "tools/db_bench/workload_data.h"
-#include "tools/seek_bench/bench_database.h"
-#include "tools/seek_bench/seek_runs.h"
 
 namespace varve {
 
@@ -67,7 +67,7 @@ bool IsLeft(uint64_t key) { return key % kLeft == 0; }
 // Databases are made one after the other, and then watched at the same time.
 class SpaceMeasurement {
  public:
-  SpaceMeasurement(const SeekBenchConfig& config, const SpaceCase& space_case,
+  SpaceMeasurement(const SeekConfig& config, const SpaceCase& space_case,
                    size_t number)
       : config_(config),
         case_(space_case),
@@ -83,7 +83,7 @@ class SpaceMeasurement {
     std::unique_ptr<Engine> engine;
     result.status = NewSeekEngine(config_, &engine);
     if (!result.status.ok()) return result;
-    BenchDatabase database(engine.get(), engine_config_, config_.seed);
+    SeekDatabase database(engine.get(), engine_config_, config_.seed);
     double start = 0;
     {
       const std::lock_guard<std::mutex> lock(*turn);
@@ -106,7 +106,7 @@ class SpaceMeasurement {
   }
 
  private:
-  Status MeasureLive(BenchDatabase* database, uint64_t* bytes) {
+  Status MeasureLive(SeekDatabase* database, uint64_t* bytes) {
     Status status = database->Create();
     if (!status.ok()) return status;
     for (uint64_t key = 0; key < keys_; key += kLeft) {
@@ -117,7 +117,7 @@ class SpaceMeasurement {
     return database->status();
   }
 
-  Status Make(BenchDatabase* database) {
+  Status Make(SeekDatabase* database) {
     Status status = database->Create();
     if (!status.ok()) return status;
     for (uint64_t key = 0; key < keys_; ++key) database->writer().Put(key);
@@ -135,7 +135,7 @@ class SpaceMeasurement {
     return database->status();
   }
 
-  const SeekBenchConfig& config_;
+  const SeekConfig& config_;
   const SpaceCase& case_;
   const uint64_t keys_;
   EngineConfig engine_config_;
@@ -179,7 +179,7 @@ void WriteResult(const SpaceCase& space_case, const SpaceResult& result,
 
 }  // namespace
 
-Status RunSpace(const SeekBenchConfig& config, const std::string& name,
+Status RunSpace(const SeekConfig& config, const std::string& name,
                 JsonWriter* json) {
   std::vector<SpaceResult> results(std::size(kCases));
   std::mutex turn;

@@ -10,8 +10,8 @@
 #include <memory>
 #include <thread>
 
-#include "tools/seek_bench/bench_database.h"
-#include "tools/seek_bench/seek_runs.h"
+#include "tools/db_bench/seek_database.h"
+#include "tools/db_bench/seek_runs.h"
 
 namespace varve {
 
@@ -37,8 +37,7 @@ constexpr uint64_t kWriteBufferBytes = uint64_t{1} << 20;
 
 class WorstCase {
  public:
-  WorstCase(const SeekBenchConfig& config, Vanity vanity,
-            BenchDatabase* database)
+  WorstCase(const SeekConfig& config, Vanity vanity, SeekDatabase* database)
       : config_(config),
         vanity_(vanity),
         run_keys_(vanity == Vanity::kSpread ? kSpreadRunKeys : kRunKeys),
@@ -146,10 +145,10 @@ class WorstCase {
     }
   }
 
-  const SeekBenchConfig& config_;
+  const SeekConfig& config_;
   const Vanity vanity_;
   const uint64_t run_keys_;
-  BenchDatabase* const database_;
+  SeekDatabase* const database_;
   Random random_;
   std::deque<uint64_t> runs_;  // Deleted in this order.
   Times walks_;
@@ -162,14 +161,14 @@ class WorstCase {
 
 }  // namespace
 
-Status RunWorst(const SeekBenchConfig& config, const std::string& name,
+Status RunWorst(const SeekConfig& config, const std::string& name,
                 JsonWriter* json) {
   std::unique_ptr<Engine> engine;
   Status status = NewSeekEngine(config, &engine);
   if (!status.ok()) return status;
   EngineConfig engine_config = config.engine_config;
   engine_config.write_buffer_bytes = kWriteBufferBytes;
-  BenchDatabase database(engine.get(), engine_config, config.seed);
+  SeekDatabase database(engine.get(), engine_config, config.seed);
   status = database.Create();
   if (!status.ok()) return status.Annotate(name);
   const Vanity vanity = name == "worst-snapshot" ? Vanity::kSnapshot

@@ -1,5 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "tools/seek_bench/table_watch.h"
+#include "tools/db_bench/table_watch.h"
 
 #include <dirent.h>
 #include <poll.h>

@@ -8,8 +8,8 @@
 #include <memory>
 #include <thread>
 
-#include "tools/seek_bench/bench_database.h"
-#include "tools/seek_bench/seek_runs.h"
+#include "tools/db_bench/seek_database.h"
+#include "tools/db_bench/seek_runs.h"
 
 namespace varve {
 
@@ -32,7 +32,7 @@ struct QueueResult {
 
 // Pops until the queue is empty, or `num` values are popped, or the time is up.
 // `pushed` counts the values there were so far.
-void PopAll(const SeekBenchConfig& config, BenchDatabase* database,
+void PopAll(const SeekConfig& config, SeekDatabase* database,
             const std::atomic<uint64_t>& pushed, std::atomic<uint64_t>* popped,
             QueueResult* result) {
   using Clock = std::chrono::steady_clock;
@@ -69,12 +69,12 @@ void PopAll(const SeekBenchConfig& config, BenchDatabase* database,
   result->pop_seconds = SecondsNow() - start;
 }
 
-Status Measure(const SeekBenchConfig& config, const EngineConfig& engine_config,
+Status Measure(const SeekConfig& config, const EngineConfig& engine_config,
                bool producer, QueueResult* result) {
   std::unique_ptr<Engine> engine;
   Status status = NewSeekEngine(config, &engine);
   if (!status.ok()) return status;
-  BenchDatabase database(engine.get(), engine_config, config.seed);
+  SeekDatabase database(engine.get(), engine_config, config.seed);
   status = database.Create();
   if (!status.ok()) return status;
   {
@@ -120,7 +120,7 @@ Status Measure(const SeekBenchConfig& config, const EngineConfig& engine_config,
 
 }  // namespace
 
-Status RunQueue(const SeekBenchConfig& config, const std::string& name,
+Status RunQueue(const SeekConfig& config, const std::string& name,
                 JsonWriter* json) {
   const bool producer = name == "queue-producer";
   EngineConfig engine_config = config.engine_config;

@@ -1,5 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "tools/seek_bench/bench_database.h"
+#include "tools/db_bench/seek_database.h"
 
 #include <chrono>
 #include <cstring>
@@ -78,7 +78,7 @@ uint64_t KeyReader::Seek(uint64_t key) {
 
 uint64_t KeyReader::Next() { return Found(cursor_->Next()); }
 
-Status BenchDatabase::Create() {
+Status SeekDatabase::Create() {
   Close();
   status_ = engine_->Destroy(config_);
   std::error_code error;
@@ -93,7 +93,7 @@ Status BenchDatabase::Create() {
   return status_;
 }
 
-Status BenchDatabase::Destroy() {
+Status SeekDatabase::Destroy() {
   Close();
   Fail(engine_->Destroy(config_));
   std::error_code error;
@@ -101,7 +101,7 @@ Status BenchDatabase::Destroy() {
   return status_;
 }
 
-void BenchDatabase::Close() {
+void SeekDatabase::Close() {
   if (!open_) return;
   if (writer_ != nullptr) Fail(writer_->status());
   writer_.reset();
@@ -110,11 +110,11 @@ void BenchDatabase::Close() {
   open_ = false;
 }
 
-void BenchDatabase::PutLiveKeys(uint64_t count) {
+void SeekDatabase::PutLiveKeys(uint64_t count) {
   for (uint64_t i = 0; i < count; ++i) writer_->Put(kLiveKeys + i);
 }
 
-bool BenchDatabase::Flush() {
+bool SeekDatabase::Flush() {
   const Status status = engine_->Flush();
   // Recovery writes the log's entries to tables.
   if (status.IsNotSupported()) return Reopen();
@@ -122,7 +122,7 @@ bool BenchDatabase::Flush() {
   return status.ok();
 }
 
-bool BenchDatabase::Reopen() {
+bool SeekDatabase::Reopen() {
   earlier_user_bytes_ = user_bytes();
   Fail(writer_->status());
   writer_.reset();
@@ -134,18 +134,18 @@ bool BenchDatabase::Reopen() {
   return open_;
 }
 
-uint64_t BenchDatabase::user_bytes() const {
+uint64_t SeekDatabase::user_bytes() const {
   return earlier_user_bytes_ + (writer_ == nullptr ? 0 : writer_->user_bytes());
 }
 
-void BenchDatabase::Compact() { Fail(engine_->Compact()); }
+void SeekDatabase::Compact() { Fail(engine_->Compact()); }
 
-Status BenchDatabase::status() const {
+Status SeekDatabase::status() const {
   if (!status_.ok() || writer_ == nullptr) return status_;
   return writer_->status();
 }
 
-LoadThread::LoadThread(BenchDatabase* database, uint64_t live_keys,
+LoadThread::LoadThread(SeekDatabase* database, uint64_t live_keys,
                        uint64_t puts_per_second)
     : database_(database), writer_(database->MakeWriter()) {
   thread_ = std::thread([this, live_keys, puts_per_second] {

@@ -1,5 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "tools/seek_bench/seek_workloads.h"
+#include "tools/db_bench/seek_workloads.h"
 
 #include <algorithm>
 #include <set>
@@ -16,30 +16,30 @@ constexpr uint64_t kHotKeys = 100;
 
 // ---- All keys deleted -------------------------------------------------------
 
-void PutAll(const WorkloadSize& size, bool dead, BenchDatabase* database) {
+void PutAll(const WorkloadSize& size, bool dead, SeekDatabase* database) {
   for (uint64_t i = 0; dead && i < size.num; ++i) database->writer().Put(i);
   database->PutLiveKeys(size.live);
 }
 
-void DeleteAll(const WorkloadSize& size, bool dead, BenchDatabase* database) {
+void DeleteAll(const WorkloadSize& size, bool dead, SeekDatabase* database) {
   for (uint64_t i = 0; dead && i < size.num; ++i) database->writer().Delete(i);
 }
 
 void MakeDeletedInMemory(const WorkloadSize& size, bool dead,
-                         BenchDatabase* database) {
+                         SeekDatabase* database) {
   PutAll(size, dead, database);
   DeleteAll(size, dead, database);
 }
 
 void MakeDeletedOverTables(const WorkloadSize& size, bool dead,
-                           BenchDatabase* database) {
+                           SeekDatabase* database) {
   PutAll(size, dead, database);
   database->Compact();
   DeleteAll(size, dead, database);
 }
 
 void MakeDeletedInLevel0(const WorkloadSize& size, bool dead,
-                         BenchDatabase* database) {
+                         SeekDatabase* database) {
   PutAll(size, dead, database);
   if (!database->Flush()) return;
   DeleteAll(size, dead, database);
@@ -49,7 +49,7 @@ void MakeDeletedInLevel0(const WorkloadSize& size, bool dead,
 }
 
 void MakeDeletedUnderSnapshot(const WorkloadSize& size, bool dead,
-                              BenchDatabase* database) {
+                              SeekDatabase* database) {
   PutAll(size, dead, database);
   database->Compact();
   database->Fail(database->engine()->TakeSnapshot());
@@ -62,7 +62,7 @@ SeekTargets SeekToTheLiveKeys(const WorkloadSize& /*size*/) {
 
 // The keys come after the live ones, and an iterator walks backwards.
 void MakeDeletedBackwards(const WorkloadSize& size, bool dead,
-                          BenchDatabase* database) {
+                          SeekDatabase* database) {
   database->PutLiveKeys(size.live);
   if (!dead) return;
   const uint64_t first = 2 * kLiveKeys;
@@ -83,7 +83,7 @@ uint64_t WindowKeys(const WorkloadSize& size) {
 }
 
 // Each new key deletes the one that leaves the window.
-void MakeWindow(const WorkloadSize& size, bool dead, BenchDatabase* database) {
+void MakeWindow(const WorkloadSize& size, bool dead, SeekDatabase* database) {
   database->PutLiveKeys(size.live);
   const uint64_t window = WindowKeys(size);
   for (uint64_t i = dead ? 0 : size.num - window; i < size.num; ++i) {
@@ -114,7 +114,7 @@ constexpr uint64_t kSessionLifetime = 20;  // Ticks.
 // the first key deletes the expired ones. Returns the sessions that are left.
 // Writes nothing if `database` is null.
 std::set<uint64_t> RunSessions(const WorkloadSize& size,
-                               BenchDatabase* database) {
+                               SeekDatabase* database) {
   const uint64_t per_tick = std::max<uint64_t>(1, size.num / kSessionTicks);
   Random random(size.num);
   std::set<uint64_t> live;
@@ -150,8 +150,7 @@ std::set<uint64_t> RunSessions(const WorkloadSize& size,
   return live;
 }
 
-void MakeSessions(const WorkloadSize& size, bool dead,
-                  BenchDatabase* database) {
+void MakeSessions(const WorkloadSize& size, bool dead, SeekDatabase* database) {
   database->PutLiveKeys(size.live);
   const std::set<uint64_t> live = RunSessions(size, dead ? database : nullptr);
   if (dead) return;
@@ -166,7 +165,7 @@ SeekTargets SeekToTheFirstSession(const WorkloadSize& size) {
 
 // ---- Survivors --------------------------------------------------------------
 
-void PutSurvivors(const WorkloadSize& size, BenchDatabase* database) {
+void PutSurvivors(const WorkloadSize& size, SeekDatabase* database) {
   for (uint64_t i = 0; i < size.num; i += kSurvivorDistance) {
     database->writer().Put(i);
   }
@@ -182,7 +181,7 @@ SeekTargets SeekToASurvivor(const WorkloadSize& size) {
   };
 }
 
-void MakeSparse(const WorkloadSize& size, bool dead, BenchDatabase* database) {
+void MakeSparse(const WorkloadSize& size, bool dead, SeekDatabase* database) {
   if (!dead) PutSurvivors(size, database);
   PutAll(size, dead, database);
   database->Compact();
@@ -195,7 +194,7 @@ void MakeSparse(const WorkloadSize& size, bool dead, BenchDatabase* database) {
 }
 
 // The prefix is dropped at once, and some of its keys are written again.
-void MakeDropped(const WorkloadSize& size, bool dead, BenchDatabase* database) {
+void MakeDropped(const WorkloadSize& size, bool dead, SeekDatabase* database) {
   PutAll(size, dead, database);
   database->Compact();
   if (dead) database->writer().DeleteRange(0, size.num);
@@ -204,7 +203,7 @@ void MakeDropped(const WorkloadSize& size, bool dead, BenchDatabase* database) {
 
 // The keys between survivors are dropped, range by range.
 void MakeDroppedRanges(const WorkloadSize& size, bool dead,
-                       BenchDatabase* database) {
+                       SeekDatabase* database) {
   if (!dead) PutSurvivors(size, database);
   PutAll(size, dead, database);
   database->Compact();
@@ -218,7 +217,7 @@ void MakeDroppedRanges(const WorkloadSize& size, bool dead,
 // ---- Hot keys ---------------------------------------------------------------
 
 // Hot keys have even numbers. After each comes a key that is written once.
-void MakeHot(const WorkloadSize& size, bool dead, BenchDatabase* database) {
+void MakeHot(const WorkloadSize& size, bool dead, SeekDatabase* database) {
   for (uint64_t i = 0; i < kHotKeys; ++i) database->writer().Put(2 * i + 1);
   database->PutLiveKeys(size.live);
   Random random(size.num);

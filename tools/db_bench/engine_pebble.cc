@@ -1,5 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "tools/seek_bench/engine_pebble.h"
+#include "tools/db_bench/engine_pebble.h"
 
 #include <dlfcn.h>
 

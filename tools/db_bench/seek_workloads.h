@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The workloads of seek_bench that leave deleted or overwritten entries, and
+// The workloads that leave deleted or overwritten entries, and
 // the seeks that meet them.
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 #include <functional>
 #include <vector>
 
-#include "tools/seek_bench/bench_database.h"
+#include "tools/db_bench/seek_database.h"
 #include "util/base/random.h"
 
 namespace varve {
@@ -18,7 +18,7 @@ struct WorkloadSize {
   // Keys or updates of the workload.
   uint64_t num = 0;
   // Keys after those of the workload.
-  uint64_t live = 0;
+  uint64_t live = 1000;
 };
 
 // A seek, and the key it must find.
@@ -38,7 +38,7 @@ struct SeekWorkload {
   const char* what;
   // Writes the entries. Without `dead` it writes only the keys that are left in
   // the end, so that the database is equal and never had the others.
-  void (*make)(const WorkloadSize& size, bool dead, BenchDatabase* database);
+  void (*make)(const WorkloadSize& size, bool dead, SeekDatabase* database);
   // Returns the source of the seeks.
   SeekTargets (*targets)(const WorkloadSize& size);
   // A write buffer of this part of the data; 0 stands for the usual one.

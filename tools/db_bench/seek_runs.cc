@@ -1,5 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "tools/seek_bench/seek_runs.h"
+#include "tools/db_bench/seek_runs.h"
 
 #include <sys/resource.h>
 #include <time.h>
@@ -12,8 +12,9 @@
 #include <optional>
 #include <thread>
 
-#include "tools/seek_bench/bench_database.h"
-#include "tools/seek_bench/engine_pebble.h"
+#include "tools/db_bench/engine_pebble.h"
+#include "tools/db_bench/seek_database.h"
+#include "util/base/append_format.h"
 
 namespace varve {
 
@@ -96,12 +97,26 @@ std::string Times::Summary() const {
   return summary + ")";
 }
 
-Status NewSeekEngine(const SeekBenchConfig& config,
+Status NewSeekEngine(const SeekConfig& config,
                      std::unique_ptr<Engine>* engine) {
   if (config.engine == "pebble") {
     return NewPebbleEngine(config.pebble_library, engine);
   }
   return NewEngine(config.engine, engine);
+}
+
+void SeekConfig::Scale(double part) {
+  const auto scale = [part](uint64_t* count, double least) {
+    *count = static_cast<uint64_t>(
+        std::max(least, part * static_cast<double>(*count)));
+  };
+  scale(&seeks, 5);
+  scale(&load_operations, 10);
+  scale(&space_num, 1000);
+  for (double* const seconds : {&phase_seconds, &quiet_seconds, &queue_seconds,
+                                &space_seconds, &worst_seconds}) {
+    *seconds *= part;
+  }
 }
 
 // ---- Seeks ------------------------------------------------------------------
@@ -111,7 +126,7 @@ namespace {
 // Seeks of one workload, each with an iterator of its own.
 class Seeker {
  public:
-  Seeker(BenchDatabase* database, const SeekTargets& targets, uint64_t seed)
+  Seeker(SeekDatabase* database, const SeekTargets& targets, uint64_t seed)
       : database_(database),
         targets_(targets),
         random_(seed),
@@ -157,7 +172,7 @@ class Seeker {
   }
 
  private:
-  BenchDatabase* const database_;
+  SeekDatabase* const database_;
   const SeekTargets& targets_;
   Random random_;
   const std::unique_ptr<EngineSession> session_;
@@ -183,7 +198,7 @@ struct SeekPhases {
 
 class SeekMeasurement {
  public:
-  SeekMeasurement(const SeekBenchConfig& config, const SeekWorkload& workload)
+  SeekMeasurement(const SeekConfig& config, const SeekWorkload& workload)
       : config_(config),
         workload_(workload),
         targets_(workload.targets(config.size)) {}
@@ -219,7 +234,7 @@ class SeekMeasurement {
     return engine_config;
   }
 
-  Status Make(bool dead, BenchDatabase* database) {
+  Status Make(bool dead, SeekDatabase* database) {
     const Status status = database->Create();
     if (!status.ok()) return status;
     workload_.make(config_.size, dead, database);
@@ -227,14 +242,14 @@ class SeekMeasurement {
   }
 
   // Seeks while the snapshot is held, and releases it.
-  void ReleaseSnapshot(BenchDatabase* database, Seeker* seeker, Times* held) {
+  void ReleaseSnapshot(SeekDatabase* database, Seeker* seeker, Times* held) {
     if (!workload_.snapshot) return;
     *held = seeker->SeekMany(config_.seeks, config_.phase_seconds);
     database->engine()->ReleaseSnapshot();
   }
 
   Status MeasureQuiet(Engine* engine, bool dead, SeekPhases* phases) {
-    BenchDatabase database(engine, MakeEngineConfig(), config_.seed);
+    SeekDatabase database(engine, MakeEngineConfig(), config_.seed);
     Status status = Make(dead, &database);
     if (!status.ok()) return status;
     {
@@ -258,7 +273,7 @@ class SeekMeasurement {
   }
 
   Status MeasureLoad(Engine* engine, bool dead, SeekPhases* phases) {
-    BenchDatabase database(engine, MakeEngineConfig(), config_.seed);
+    SeekDatabase database(engine, MakeEngineConfig(), config_.seed);
     Status status = Make(dead, &database);
     if (!status.ok()) return status;
     {
@@ -290,7 +305,7 @@ class SeekMeasurement {
     return database.Destroy();
   }
 
-  const SeekBenchConfig& config_;
+  const SeekConfig& config_;
   const SeekWorkload& workload_;
   const SeekTargets targets_;
 };
@@ -326,7 +341,7 @@ void PrintPhases(const std::string& name, const char* which,
 
 }  // namespace
 
-Status RunSeeks(const SeekBenchConfig& config, const std::string& name,
+Status RunSeeks(const SeekConfig& config, const std::string& name,
                 JsonWriter* json) {
   const SeekWorkload* workload = nullptr;
   for (const SeekWorkload& each : SeekWorkloads()) {
@@ -345,6 +360,8 @@ Status RunSeeks(const SeekBenchConfig& config, const std::string& name,
   }
   return Status::OK();
 }
+
+namespace {
 
 const std::vector<SeekRun>& SeekRuns() {
   static const std::vector<SeekRun> runs = [] {
@@ -374,6 +391,23 @@ const std::vector<SeekRun>& SeekRuns() {
     return all;
   }();
   return runs;
+}
+
+}  // namespace
+
+const SeekRun* FindSeekRun(const std::string& name) {
+  for (const SeekRun& run : SeekRuns()) {
+    if (run.name == name) return &run;
+  }
+  return nullptr;
+}
+
+std::string DescribeSeekRuns() {
+  std::string text;
+  for (const SeekRun& run : SeekRuns()) {
+    AppendFormat(&text, "  %-22s %s\n", run.name.c_str(), run.what.c_str());
+  }
+  return text;
 }
 
 }  // namespace varve
