@@ -130,17 +130,18 @@ class Lab:
             result["user_seconds"] = user_seconds
         return results
 
-    def google(self, name, pattern, *flags):
-        """{name of benchmark: figures of each round} of a program of Google
-        Benchmark's; empty if there is none."""
-        path = self.program(name)
+    def micro_bench(self, topics, pattern, *flags):
+        """{name of benchmark: figures of each round} of topics of micro_bench,
+        separated by spaces; empty if it was not built."""
+        path = self.program("micro_bench")
         if path is None:
-            self.report.text(f"{name} is not there: tools/quickstart lab "
+            self.report.text("micro_bench is not there: tools/quickstart lab "
                              "builds it.")
             return {}
-        say(f"{name} {pattern}")
+        say(f"micro_bench {topics} {pattern}")
         with tempfile.NamedTemporaryFile(suffix=".json") as output:
-            command = [path, f"--benchmark_filter={pattern}", *flags]
+            command = [path, *topics.split(),
+                       f"--benchmark_filter={pattern}", *flags]
             if self.quick:
                 command.append("--benchmark_min_time=0.001")
             else:
@@ -152,7 +153,7 @@ class Lab:
                  f"--benchmark_out={output.name}"], capture_output=True,
                 text=True, check=False)
             if done.returncode != 0:
-                raise LabError(f"{name}: {done.stderr}")
+                raise LabError(f"micro_bench: {done.stderr}")
             benchmarks = json.load(output).get("benchmarks", [])
         found = collections.defaultdict(list)
         for entry in benchmarks:

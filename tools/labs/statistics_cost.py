@@ -42,10 +42,10 @@ def updates(lab):
     report = lab.report
     threads = lab.threads if lab.quick else [1, 2, 8, 32]
     names = "|".join(map(str, threads))
-    found = lab.google("statistics_bench",
-                       f"^(Update/.*|PrivateAtomic/)threads:({names})$|"
-                       "^PrivateAtomic/|^RecordInHistogram/",
-                       "--benchmark_min_time=0.15")
+    found = lab.micro_bench("statistics",
+                            f"^(Update/.*|PrivateAtomic/)threads:({names})$|"
+                            "^PrivateAtomic/|^RecordInHistogram/",
+                            "--benchmark_min_time=0.15")
     if not found:
         return
 
@@ -75,8 +75,8 @@ def queries(lab):
     report = lab.report
     threads = [1] if lab.quick else [1, 100, 1000, 4000]
     names = "|".join(map(str, threads))
-    found = lab.google("statistics_bench",
-                       f"^QueryLatency/all_tickers_.*/({names})/")
+    found = lab.micro_bench("statistics",
+                            f"^QueryLatency/all_tickers_.*/({names})/")
     if not found:
         return
     rows = [(count, name, found[f"QueryLatency/all_tickers_{form}/{count}"])

@@ -35,8 +35,8 @@ def run(lab):
 def micro(lab):
     report = lab.report
     spans = [1, 10] if lab.quick else [1, 10, 100, 1000]
-    found = lab.google(
-        "tracing_bench", "^(Clock|TwoReadings|Span|Push|Off)|"
+    found = lab.micro_bench(
+        "traces", "^(Clock|TwoReadings|Span|Push|Off)|"
         f"^(Request/.*|Root)/({'|'.join(map(str, spans))})$",
         "--benchmark_min_time=0.07")
     if not found:

@@ -32,9 +32,9 @@ def snapshots(lab):
     report = lab.report
     threads = lab.threads if lab.quick else [1, 2, 8, 32]
     names = "|".join(map(str, threads))
-    found = lab.google("transaction_bench",
-                       f"^(Transaction|GetSnapshot)/.*threads:({names})$",
-                       "--benchmark_min_time=0.05")
+    found = lab.micro_bench("snapshots",
+                            f"^(Transaction|GetSnapshot)/.*threads:({names})$",
+                            "--benchmark_min_time=0.05")
     if not found:
         return
     forms = {"ReadTransaction": "Transaction/per_thread",
@@ -126,14 +126,15 @@ def catalogs(lab):
 
 def small_pieces(lab):
     """Keys of any case, and the accounts of memory."""
-    found = lab.google("micro_bench", "FoldAscii|FoldGreek|MemoryPair",
-                       "--benchmark_min_time=0.02")
+    found = lab.micro_bench("key_fold memory",
+                            "FoldAscii|FoldGreek|MemoryPair",
+                            "--benchmark_min_time=0.02")
     if not found:
         return
     report = lab.report
     folds = {}
     for name, figures in found.items():
-        match = re.search(r"FoldAscii<.*::(\w+)>/bytes:(\d+)", name)
+        match = re.search(r"FoldAscii/(\w+)/bytes:(\d+)", name)
         if match:
             folds[match[1], int(match[2])] = bench.spread(figures, "cpu_time")
     sizes = sorted({size for _, size in folds})
@@ -149,7 +150,7 @@ def small_pieces(lab):
                       pages.ratio(before, now))
     pairs = {}
     for name, figures in found.items():
-        match = re.search(r"MemoryPair<(\w+)>/(\d+)", name)
+        match = re.search(r"MemoryPair/(\w+)/(\d+)", name)
         if match:
             pairs[match[1], int(match[2])] = bench.spread(figures, "cpu_time")
     counts = sorted({count for _, count in pairs})

@@ -1,53 +1,45 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
 // The cost of folding a key, by SIMD and by the Unicode library.
-//
-//   micro_bench --benchmark_filter=Fold --benchmark_repetitions=7
-//       --benchmark_enable_random_interleaving=true
-//       --benchmark_report_aggregates_only=true
-
-#include <benchmark/benchmark.h>
 
 #include <string>
 
+#include "tools/micro_bench/micro_bench.h"
 #include "util/bytes/key_fold.h"
 
-namespace varve {
+namespace varve::bench {
 namespace {
 
-template <KeyFolding kFolding>
-void BM_FoldAscii(benchmark::State& state) {
-  const std::string key(static_cast<size_t>(state.range(0)), 'K');
-  for (auto _ : state) {
-    Slice given = key;
-    benchmark::DoNotOptimize(given);
-    const FoldedKey folded(given, kFolding);
-    benchmark::DoNotOptimize(folded.slice());
-    benchmark::ClobberMemory();
-  }
-}
-
-// Half of it is not ASCII.
-template <KeyFolding kFolding>
-void BM_FoldGreek(benchmark::State& state) {
+void Fold(benchmark::State& state, KeyFolding folding, const char* part) {
   std::string key;
-  while (key.size() < static_cast<size_t>(state.range(0))) key += "Σαk ";
+  while (key.size() < static_cast<size_t>(state.range(0))) key += part;
   for (auto _ : state) {
     Slice given = key;
     benchmark::DoNotOptimize(given);
-    const FoldedKey folded(given, kFolding);
+    const FoldedKey folded(given, folding);
     benchmark::DoNotOptimize(folded.slice());
     benchmark::ClobberMemory();
   }
 }
-
-void Sizes(benchmark::internal::Benchmark* benchmark) {
-  benchmark->ArgName("bytes")->Arg(8)->Arg(16)->Arg(32)->Arg(100);
-}
-
-BENCHMARK(BM_FoldAscii<KeyFolding::kAsciiFirst>)->Apply(Sizes);
-BENCHMARK(BM_FoldAscii<KeyFolding::kUnicode>)->Apply(Sizes);
-BENCHMARK(BM_FoldGreek<KeyFolding::kAsciiFirst>)->ArgName("bytes")->Arg(24);
 
 }  // namespace
-}  // namespace varve
+
+void AddKeyFold() {
+  for (const auto& [name, folding] :
+       {std::pair("FoldAscii/kAsciiFirst", KeyFolding::kAsciiFirst),
+        std::pair("FoldAscii/kUnicode", KeyFolding::kUnicode)}) {
+    benchmark::RegisterBenchmark(name, Fold, folding, "K")
+        ->ArgName("bytes")
+        ->Arg(8)
+        ->Arg(16)
+        ->Arg(32)
+        ->Arg(100);
+  }
+  // Half of it is not ASCII.
+  benchmark::RegisterBenchmark("FoldGreek", Fold, KeyFolding::kAsciiFirst,
+                               "Σαk ")
+      ->ArgName("bytes")
+      ->Arg(24);
+}
+
+}  // namespace varve::bench

@@ -3,18 +3,13 @@
 // The cost of memory accounting: an allocation and its release by the same
 // thread, without accounting, with per-thread counters, and with one counter
 // that all threads share.
-//
-//   micro_bench --benchmark_filter=Memory --benchmark_repetitions=9
-//       --benchmark_enable_random_interleaving=true
-//       --benchmark_report_aggregates_only=true
-
-#include <benchmark/benchmark.h>
 
 #include <new>
 
+#include "tools/micro_bench/micro_bench.h"
 #include "util/threads/memory_account.h"
 
-namespace varve {
+namespace varve::bench {
 namespace {
 
 constexpr size_t kBytes = 512;
@@ -43,9 +38,16 @@ void MemoryPair(benchmark::State& state) {
     SetMemoryAccountingAtomic(false);
   }
 }
-BENCHMARK_TEMPLATE(MemoryPair, kNone)->ThreadRange(1, 2)->UseRealTime();
-BENCHMARK_TEMPLATE(MemoryPair, kOwner)->ThreadRange(1, 2)->UseRealTime();
-BENCHMARK_TEMPLATE(MemoryPair, kAtomic)->ThreadRange(1, 2)->UseRealTime();
 
 }  // namespace
-}  // namespace varve
+
+void AddMemory() {
+  const auto add = [](const char* name, void (*pair)(benchmark::State&)) {
+    benchmark::RegisterBenchmark(name, pair)->ThreadRange(1, 2)->UseRealTime();
+  };
+  add("MemoryPair/kNone", MemoryPair<kNone>);
+  add("MemoryPair/kOwner", MemoryPair<kOwner>);
+  add("MemoryPair/kAtomic", MemoryPair<kAtomic>);
+}
+
+}  // namespace varve::bench

@@ -3,14 +3,9 @@
 // The cost of the memtable and of its ordered structures: 500,000 entries of
 // 16-byte keys and 100-byte values.
 //
-//   micro_bench --benchmark_filter=Tree --benchmark_repetitions=7
-//       --benchmark_enable_random_interleaving=true
-//       --benchmark_report_aggregates_only=true
-//
 // Times are of one operation by the wall clock, all threads together. cpu_ns is
 // the threads' CPU time, which other programs disturb less.
 
-#include <benchmark/benchmark.h>
 #include <time.h>
 
 #include <algorithm>
@@ -24,11 +19,12 @@
 #include "db/memtable/baseline/skiplist_order.h"
 #include "db/memtable/blink_tree.h"
 #include "db/memtable/memtable.h"
+#include "tools/micro_bench/micro_bench.h"
 #include "util/base/random.h"
 #include "util/bytes/coding.h"
 #include "util/bytes/hash.h"
 
-namespace varve {
+namespace varve::bench {
 namespace {
 
 constexpr size_t kCount = 500000;
@@ -127,7 +123,7 @@ void Measure(benchmark::State* state, size_t thread_count,
 }
 
 template <typename Structure>
-void BM_Insert(benchmark::State& state) {
+void Insert(benchmark::State& state) {
   const auto keys = MakeKeys(static_cast<Order>(state.range(0)));
   for (auto _ : state) {
     auto ordered = std::make_unique<Ordered<Structure>>();
@@ -137,7 +133,7 @@ void BM_Insert(benchmark::State& state) {
 }
 
 template <typename Structure>
-void BM_Find(benchmark::State& state) {
+void Find(benchmark::State& state) {
   auto keys = MakeKeys(static_cast<Order>(state.range(0)));
   Ordered<Structure> ordered;
   for (size_t i = 0; i < kCount; ++i) Add(&ordered.structure, keys[i], i + 1);
@@ -156,7 +152,7 @@ void BM_Find(benchmark::State& state) {
 }
 
 template <typename Structure>
-void BM_Scan(benchmark::State& state) {
+void Scan(benchmark::State& state) {
   const auto keys = MakeKeys(kRandom);
   Ordered<Structure> ordered;
   for (size_t i = 0; i < kCount; ++i) Add(&ordered.structure, keys[i], i + 1);
@@ -173,7 +169,7 @@ void BM_Scan(benchmark::State& state) {
 }
 
 template <NewMemTableOrder* kOrder>
-void BM_MemTableAdd(benchmark::State& state) {
+void MemTableAdd(benchmark::State& state) {
   const auto keys = MakeKeys(static_cast<Order>(state.range(0)));
   const std::string value(kValueBytes, 'v');
   for (auto _ : state) {
@@ -187,25 +183,34 @@ void BM_MemTableAdd(benchmark::State& state) {
   }
 }
 
+void OneRound(benchmark::internal::Benchmark* benchmark) {
+  benchmark->UseManualTime()->Iterations(1)->Unit(benchmark::kNanosecond);
+}
 void Arguments(benchmark::internal::Benchmark* benchmark) {
   benchmark->ArgNames({"order", "threads"});
   for (const int threads : {1, 2, 4}) benchmark->Args({kRandom, threads});
   benchmark->Args({kSequential, 1})->Args({kSharedPrefix, 1});
-  benchmark->UseManualTime()->Iterations(1)->Unit(benchmark::kNanosecond);
+  OneRound(benchmark);
 }
 void FindArguments(benchmark::internal::Benchmark* benchmark) {
   benchmark->ArgName("order")->Arg(kRandom)->Arg(kSharedPrefix);
-  benchmark->UseManualTime()->Iterations(1)->Unit(benchmark::kNanosecond);
+  OneRound(benchmark);
 }
 
-BENCHMARK(BM_Insert<BlinkTree>)->Apply(Arguments);
-BENCHMARK(BM_Insert<SkipList>)->Apply(Arguments);
-BENCHMARK(BM_Find<BlinkTree>)->Apply(FindArguments);
-BENCHMARK(BM_Find<SkipList>)->Apply(FindArguments);
-BENCHMARK(BM_Scan<BlinkTree>)->UseManualTime()->Iterations(1);
-BENCHMARK(BM_Scan<SkipList>)->UseManualTime()->Iterations(1);
-BENCHMARK(BM_MemTableAdd<nullptr>)->Apply(Arguments);
-BENCHMARK(BM_MemTableAdd<&NewSkipListOrder>)->Apply(Arguments);
-
 }  // namespace
-}  // namespace varve
+
+void AddMemTable() {
+  const auto add = [](const char* name, auto function, auto arguments) {
+    benchmark::RegisterBenchmark(name, function)->Apply(arguments);
+  };
+  add("Insert/BlinkTree", Insert<BlinkTree>, Arguments);
+  add("Insert/SkipList", Insert<SkipList>, Arguments);
+  add("Find/BlinkTree", Find<BlinkTree>, FindArguments);
+  add("Find/SkipList", Find<SkipList>, FindArguments);
+  add("Scan/BlinkTree", Scan<BlinkTree>, OneRound);
+  add("Scan/SkipList", Scan<SkipList>, OneRound);
+  add("MemTableAdd/BlinkTree", MemTableAdd<nullptr>, Arguments);
+  add("MemTableAdd/SkipList", MemTableAdd<&NewSkipListOrder>, Arguments);
+}
+
+}  // namespace varve::bench

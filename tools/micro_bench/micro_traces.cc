@@ -2,25 +2,20 @@
 //
 // The cost of tracing.
 //
-//   tracing_bench --benchmark_repetitions=7
-//       --benchmark_enable_random_interleaving=true
-//       --benchmark_report_aggregates_only=true
-//
 // Clock measures one reading. Push measures a span in the thread's queue with a
 // clock that costs nothing, and Span with each clock. Request measures whole
 // traces, the root included, for each way of collecting them. Times are of one
 // reading, span or trace, on one core.
-
-#include <benchmark/benchmark.h>
 
 #include <memory>
 
 #include "monitoring/span.h"
 #include "monitoring/trace_collector.h"
 #include "monitoring/tsc_clock.h"
+#include "tools/micro_bench/micro_bench.h"
 #include "varve/trace.h"
 
-namespace varve {
+namespace varve::bench {
 namespace {
 
 // Forgets: sinks are another matter.
@@ -33,10 +28,6 @@ class NullSink final : public trace::Sink {
 void Clock(benchmark::State& state, ClockKind kind) {
   for (auto _ : state) benchmark::DoNotOptimize(ReadClock(kind));
 }
-BENCHMARK_CAPTURE(Clock, Tsc, ClockKind::kTsc);
-BENCHMARK_CAPTURE(Clock, TscByCore, ClockKind::kTscByCore);
-BENCHMARK_CAPTURE(Clock, Steady, ClockKind::kSteady);
-BENCHMARK_CAPTURE(Clock, Coarse, ClockKind::kCoarse);
 
 // Two readings, as one span takes.
 void TwoReadings(benchmark::State& state, ClockKind kind) {
@@ -45,8 +36,6 @@ void TwoReadings(benchmark::State& state, ClockKind kind) {
     benchmark::DoNotOptimize(ReadClock(kind) - begin);
   }
 }
-BENCHMARK_CAPTURE(TwoReadings, Tsc, ClockKind::kTsc);
-BENCHMARK_CAPTURE(TwoReadings, Steady, ClockKind::kSteady);
 
 // Spans in a row, in batches that are thrown away.
 constexpr int kBatch = 1000;
@@ -60,9 +49,6 @@ void Span(benchmark::State& state, ClockKind kind) {
     }
   }
 }
-BENCHMARK_CAPTURE(Span, Tsc, ClockKind::kTsc);
-BENCHMARK_CAPTURE(Span, Steady, ClockKind::kSteady);
-BENCHMARK_CAPTURE(Span, Coarse, ClockKind::kCoarse);
 
 // Like Span, but begin and end take the previous time instead of a clock.
 void Push(benchmark::State& state) {
@@ -76,7 +62,6 @@ void Push(benchmark::State& state) {
     }
   }
 }
-BENCHMARK(Push);
 
 // Nothing is traced: what an operation and a step of it pay.
 void Off(benchmark::State& state) {
@@ -86,7 +71,6 @@ void Off(benchmark::State& state) {
     benchmark::ClobberMemory();
   }
 }
-BENCHMARK(Off);
 
 // Whole traces of `spans` spans, collected from a session.
 void Request(benchmark::State& state, TraceClockMode clock,
@@ -113,26 +97,6 @@ void Request(benchmark::State& state, TraceClockMode clock,
   SetClockMode({});
   TraceCollector::Get().SetCollectMode({});
 }
-BENCHMARK_CAPTURE(Request, Tsc, TraceClockMode::kTsc,
-                  TraceCollectMode::kThreadLocal)
-    ->RangeMultiplier(10)
-    ->Range(1, 1000);
-BENCHMARK_CAPTURE(Request, Steady, TraceClockMode::kSteady,
-                  TraceCollectMode::kThreadLocal)
-    ->RangeMultiplier(10)
-    ->Range(1, 1000);
-BENCHMARK_CAPTURE(Request, Coarse, TraceClockMode::kCoarse,
-                  TraceCollectMode::kThreadLocal)
-    ->RangeMultiplier(10)
-    ->Range(1, 1000);
-BENCHMARK_CAPTURE(Request, Mutex, TraceClockMode::kTsc,
-                  TraceCollectMode::kMutex)
-    ->RangeMultiplier(10)
-    ->Range(1, 1000);
-BENCHMARK_CAPTURE(Request, Channel, TraceClockMode::kTsc,
-                  TraceCollectMode::kChannel)
-    ->RangeMultiplier(10)
-    ->Range(1, 1000);
 
 // A trace of one request, made, filled and collected by itself.
 void Root(benchmark::State& state) {
@@ -150,7 +114,38 @@ void Root(benchmark::State& state) {
     benchmark::DoNotOptimize(collector.Collect());
   }
 }
-BENCHMARK(Root)->RangeMultiplier(10)->Range(1, 1000);
 
 }  // namespace
-}  // namespace varve
+
+void AddTraces() {
+  const auto add = [](const char* name, auto function, auto... arguments) {
+    return benchmark::RegisterBenchmark(name, function, arguments...);
+  };
+  const auto add_traces = [&](const char* name, auto... arguments) {
+    add(name, arguments...)->RangeMultiplier(10)->Range(1, 1000);
+  };
+  add("Clock/Tsc", Clock, ClockKind::kTsc);
+  add("Clock/TscByCore", Clock, ClockKind::kTscByCore);
+  add("Clock/Steady", Clock, ClockKind::kSteady);
+  add("Clock/Coarse", Clock, ClockKind::kCoarse);
+  add("TwoReadings/Tsc", TwoReadings, ClockKind::kTsc);
+  add("TwoReadings/Steady", TwoReadings, ClockKind::kSteady);
+  add("Span/Tsc", Span, ClockKind::kTsc);
+  add("Span/Steady", Span, ClockKind::kSteady);
+  add("Span/Coarse", Span, ClockKind::kCoarse);
+  add("Push", Push);
+  add("Off", Off);
+  add_traces("Request/Tsc", Request, TraceClockMode::kTsc,
+             TraceCollectMode::kThreadLocal);
+  add_traces("Request/Steady", Request, TraceClockMode::kSteady,
+             TraceCollectMode::kThreadLocal);
+  add_traces("Request/Coarse", Request, TraceClockMode::kCoarse,
+             TraceCollectMode::kThreadLocal);
+  add_traces("Request/Mutex", Request, TraceClockMode::kTsc,
+             TraceCollectMode::kMutex);
+  add_traces("Request/Channel", Request, TraceClockMode::kTsc,
+             TraceCollectMode::kChannel);
+  add_traces("Root", Root);
+}
+
+}  // namespace varve::bench

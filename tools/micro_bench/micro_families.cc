@@ -1,20 +1,15 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Measures what many column families, databases and threads cost: the size of
-// the logs beside an idle family, the memory of the memtables of a catalog with
-// a budget, and the memory and time that many threads' cached SuperVersions
-// need. See docs/results/column_families.md.
-
-#include "tools/family_bench/family_bench.h"
-
-#include <gflags/gflags.h>
+// What many column families, databases and threads cost: the size of the logs
+// beside an idle family, the memory of the memtables of a catalog with a
+// budget, and the memory and time that many threads' cached SuperVersions need.
+// See docs/results/column_families.md. Each runs once.
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdio>
-#include <cstdlib>
 #include <filesystem>
 #include <functional>
 #include <memory>
@@ -25,22 +20,11 @@
 #include <vector>
 
 #include "tools/db_bench/db_bench_environment.h"
+#include "tools/micro_bench/micro_bench.h"
 #include "util/base/random.h"
 #include "varve/catalog.h"
 #include "varve/db.h"
 #include "varve/write_buffer_manager.h"
-
-DEFINE_string(workload, "",
-              "idle: one family of 16 is written once, the others all the time;"
-              " catalog: databases of a catalog are written at random; threads:"
-              " many threads read many families");
-DEFINE_string(engine, "varve", "varve, or rocksdb for idle");
-DEFINE_string(db, "", "Directory; what is there is replaced");
-DEFINE_uint64(megabytes, 20000, "idle, catalog: millions of bytes to write");
-DEFINE_uint64(budget, 256 << 20, "catalog: bytes of memtables; 0: no budget");
-DEFINE_int32(databases, 1000, "catalog: databases");
-DEFINE_int32(threads, 100, "threads: reading threads");
-DEFINE_int32(families, 50, "threads: column families");
 
 namespace varve::bench {
 namespace {
@@ -48,12 +32,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 
 constexpr uint64_t kSeed = 1;
-
-void Must(const Status& status) {
-  if (status.ok()) return;
-  fprintf(stderr, "%s\n", status.ToString().c_str());
-  exit(1);
-}
 
 double Seconds(Clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
@@ -111,12 +89,13 @@ struct Families {
   std::vector<ColumnFamilyHandle*> handles;
 };
 
-uint64_t VarveBesideIdleFamily() {
-  Families families(FLAGS_db, kIdleFamilies);
+uint64_t VarveBesideIdleFamily(const std::string& directory,
+                               uint64_t total_bytes) {
+  Families families(directory, kIdleFamilies);
   Must(families.db->Put({}, families.handles.back(), "once", "value"));
   WriteBatch batch;
   const uint64_t peak = WriteBesideIdleFamily(
-      FLAGS_db, FLAGS_megabytes * 1000000,
+      directory, total_bytes,
       [&](int family, const std::string& key, const std::string& value) {
         batch.Put(families.handles[static_cast<size_t>(family)], key, value);
       },
@@ -124,39 +103,29 @@ uint64_t VarveBesideIdleFamily() {
         Must(families.db->Write({}, &batch));
         batch.Clear();
       });
-  std::string oldest;
-  families.db->GetProperty("varve.oldest-log", &oldest);
-  printf("varve.oldest-log: %s\n", oldest.c_str());
   families.Close();
   return peak;
 }
 
-void RunIdle() {
-  const auto start = Clock::now();
-  uint64_t peak = 0;
-  if (FLAGS_engine == "varve") {
-    peak = VarveBesideIdleFamily();
-  } else {
-#if defined(VARVE_HAVE_ROCKSDB)
-    peak = RocksDbBesideIdleFamily(FLAGS_db, FLAGS_megabytes * 1000000);
-#else
-    fprintf(stderr, "RocksDB was not found when this was built\n");
-    exit(1);
-#endif
+void IdleFamily(benchmark::State& state,
+                uint64_t (*write)(const std::string&, uint64_t)) {
+  for (auto _ : state) {
+    const TempDirectory directory;
+    const uint64_t peak = write(
+        directory.path(), static_cast<uint64_t>(state.range(0)) * 1000000);
+    state.counters["logs_MB"] = static_cast<double>(peak) / 1e6;
   }
-  printf("idle: %llu MB written in %.1f s, logs at most %.1f MB\n",
-         static_cast<unsigned long long>(FLAGS_megabytes),
-         Seconds(Clock::now() - start), static_cast<double>(peak) / 1e6);
 }
 
-void RunCatalog() {
+void CatalogBudget(benchmark::State& state) {
+  const TempDirectory directory;
   CatalogOptions options;
   options.create_if_missing = true;
-  options.options.write_buffer_manager =
-      std::make_shared<WriteBufferManager>(FLAGS_budget, nullptr, true);
+  options.options.write_buffer_manager = std::make_shared<WriteBufferManager>(
+      static_cast<size_t>(state.range(2)) << 20, nullptr, true);
   std::unique_ptr<Catalog> catalog;
-  Must(Catalog::Open(options, FLAGS_db, &catalog));
-  std::vector<DatabaseRef> databases(static_cast<size_t>(FLAGS_databases));
+  Must(Catalog::Open(options, directory.path(), &catalog));
+  std::vector<DatabaseRef> databases(static_cast<size_t>(state.range(0)));
   for (size_t i = 0; i < databases.size(); ++i) {
     const std::string name = "database" + std::to_string(i);
     Must(catalog->Create(name));
@@ -164,25 +133,25 @@ void RunCatalog() {
   }
   Random random(kSeed);
   const std::string value = RandomValue(&random, 1000);
-  const uint64_t updates = FLAGS_megabytes * 1000000 / (value.size() + 16);
+  const uint64_t updates =
+      static_cast<uint64_t>(state.range(1)) * 1000000 / (value.size() + 16);
   ResetPeakRss();
   size_t most_memtables = 0;
-  const auto start = Clock::now();
-  for (uint64_t i = 0; i < updates; ++i) {
-    const uint64_t number = random.Next();
-    Must(databases[number % databases.size()]->Put({}, Key(number), value));
-    if (i % 1000 == 0) {
-      most_memtables =
-          std::max(most_memtables, catalog->GetCounts().memtable_bytes);
+  for (auto _ : state) {
+    for (uint64_t i = 0; i < updates; ++i) {
+      const uint64_t number = random.Next();
+      Must(databases[number % databases.size()]->Put({}, Key(number), value));
+      if (i % 1000 == 0) {
+        most_memtables =
+            std::max(most_memtables, catalog->GetCounts().memtable_bytes);
+      }
     }
   }
-  const double seconds = Seconds(Clock::now() - start);
-  printf(
-      "catalog: %d databases, %.0f updates/s, memtables at most %.1f MiB, "
-      "resident at most %.1f MiB\n",
-      FLAGS_databases, static_cast<double>(updates) / seconds,
-      static_cast<double>(most_memtables) / 1048576,
-      static_cast<double>(PeakRssBytes()) / 1048576);
+  state.SetItemsProcessed(static_cast<int64_t>(updates));
+  state.counters["memtables_MiB"] =
+      static_cast<double>(most_memtables) / 1048576;
+  state.counters["resident_MiB"] =
+      static_cast<double>(PeakRssBytes()) / 1048576;
   databases.clear();
   Must(catalog->Close());
 }
@@ -260,39 +229,27 @@ double FlushMicros(Families* families, Readers* readers) {
   return micros[micros.size() / 2];
 }
 
-void RunThreads() {
-  Families families(FLAGS_db, FLAGS_families);
+void ReadersOfFamilies(benchmark::State& state) {
+  const auto threads = static_cast<int>(state.range(0));
+  const TempDirectory directory;
+  Families families(directory.path(), static_cast<int>(state.range(1)));
   for (ColumnFamilyHandle* const handle : families.handles) {
     Must(families.db->Put({}, handle, "key", "value"));
   }
-  const double alone = FlushMicros(&families, nullptr);
-  // The memory of the threads themselves.
-  const auto rss = [] {
+  const auto rss_kib = [] {
     ResetPeakRss();
-    return static_cast<double>(PeakRssBytes());
+    return static_cast<double>(PeakRssBytes()) / 1024;
   };
-  Families few(FLAGS_db + "-one", 1);
-  Must(few.db->Put({}, few.handles[0], "key", "value"));
-  double before = rss();
-  double of_threads = 0;
-  {
-    const Readers readers(&few, FLAGS_threads);
-    of_threads = rss() - before;
+  for (auto _ : state) {
+    state.counters["flush_us"] = FlushMicros(&families, nullptr);
+    const double before = rss_kib();
+    Readers readers(&families, threads);
+    // With the memory of the threads themselves.
+    state.counters["readers_KiB"] = rss_kib() - before;
+    state.counters["flush_with_slots_us"] = FlushMicros(&families, &readers);
+    // The threads' slots remain until then.
+    state.counters["close_ms"] = families.Close() * 1e3;
   }
-  before = rss();
-  auto readers = std::make_unique<Readers>(&families, FLAGS_threads);
-  const double of_slots = rss() - before;
-  const double with_readers = FlushMicros(&families, readers.get());
-  // The threads' slots remain until then.
-  const double close_with_threads = families.Close();
-  printf(
-      "threads: %d threads, %d families: resident memory %.1f KiB with one "
-      "family, %.1f KiB with all; median flush %.1f us without slots, %.1f us "
-      "with slots of all threads; Close %.2f ms\n",
-      FLAGS_threads, FLAGS_families, of_threads / 1024, of_slots / 1024, alone,
-      with_readers, close_with_threads * 1e3);
-  readers.reset();
-  few.Close();
 }
 
 }  // namespace
@@ -318,25 +275,33 @@ uint64_t WriteBesideIdleFamily(
   return peak;
 }
 
-}  // namespace varve::bench
-
-int main(int argc, char** argv) {
-  gflags::SetUsageMessage("measures many column families and databases");
-  gflags::ParseCommandLineFlags(&argc, &argv, true);
-  if (FLAGS_db.empty()) FLAGS_db = "/tmp/varve_family_bench";
-  std::filesystem::remove_all(FLAGS_db);
-  std::filesystem::remove_all(FLAGS_db + "-one");
-  if (FLAGS_workload == "idle") {
-    varve::bench::RunIdle();
-  } else if (FLAGS_workload == "catalog") {
-    varve::bench::RunCatalog();
-  } else if (FLAGS_workload == "threads") {
-    varve::bench::RunThreads();
-  } else {
-    fprintf(stderr, "--workload=idle, catalog or threads\n");
-    return 1;
-  }
-  std::filesystem::remove_all(FLAGS_db);
-  std::filesystem::remove_all(FLAGS_db + "-one");
-  return 0;
+void AddFamilies() {
+  const auto add = [](const char* name, auto... arguments) {
+    return benchmark::RegisterBenchmark(name, arguments...)
+        ->Iterations(1)
+        ->UseRealTime()
+        ->Unit(benchmark::kSecond);
+  };
+  add("IdleFamily/varve", IdleFamily, VarveBesideIdleFamily)
+      ->ArgName("megabytes")
+      ->Arg(200)
+      ->Arg(20000);
+#if defined(VARVE_HAVE_ROCKSDB)
+  add("IdleFamily/rocksdb", IdleFamily, RocksDbBesideIdleFamily)
+      ->ArgName("megabytes")
+      ->Arg(200)
+      ->Arg(20000);
+#endif
+  add("CatalogBudget", CatalogBudget)
+      ->ArgNames({"databases", "megabytes", "budget_MiB"})
+      ->Args({100, 200, 25})
+      ->Args({1000, 2000, 256})
+      ->Args({1000, 2000, 0});
+  add("ReadersOfFamilies", ReadersOfFamilies)
+      ->ArgNames({"threads", "families"})
+      ->Args({100, 1})
+      ->Args({100, 50})
+      ->Args({2000, 10});
 }
+
+}  // namespace varve::bench

@@ -1,6 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// RocksDB in the topics snapshots and families.
 
 #include <rocksdb/db.h>
+#include <rocksdb/options.h>
 #include <rocksdb/write_batch.h>
 
 #include <cstdio>
@@ -8,18 +11,51 @@
 #include <memory>
 #include <vector>
 
-#include "tools/family_bench/family_bench.h"
+#include "tools/db_bench/peer_rocksdb_version.h"
+#include "tools/micro_bench/micro_bench.h"
 
 namespace varve::bench {
 namespace {
 
 void Must(const rocksdb::Status& status) {
   if (status.ok()) return;
-  fprintf(stderr, "%s\n", status.ToString().c_str());
+  fprintf(stderr, "micro_bench: %s\n", status.ToString().c_str());
   exit(1);
 }
 
+class RocksDb {
+ public:
+  RocksDb() {
+    rocksdb::Options options;
+    options.create_if_missing = true;
+    rocksdb::DB* db = nullptr;
+    Must(rocksdb::DB::Open(options, directory_.path(), &db));
+    db_.reset(db);
+    for (int i = 0; i < 1000; ++i) {
+      Must(db->Put({}, "key" + std::to_string(i), "value"));
+    }
+  }
+  rocksdb::DB* db() const { return db_.get(); }
+
+ private:
+  const TempDirectory directory_;
+  std::unique_ptr<rocksdb::DB> db_;
+};
+
+void GetSnapshot(benchmark::State& state) {
+  static const RocksDb database;
+  rocksdb::DB* const db = database.db();
+  for (auto _ : state) db->ReleaseSnapshot(db->GetSnapshot());
+  state.SetLabel("RocksDB " + DescribeRocksDb());
+}
+
 }  // namespace
+
+void AddRocksDbSnapshots() {
+  benchmark::RegisterBenchmark("GetSnapshot/rocksdb", GetSnapshot)
+      ->Apply(ForThreads)
+      ->UseRealTime();
+}
 
 uint64_t RocksDbBesideIdleFamily(const std::string& directory,
                                  uint64_t total_bytes) {

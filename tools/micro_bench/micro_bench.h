@@ -1,0 +1,111 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// The topics of micro_bench, and what they share.
+
+#include <benchmark/benchmark.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "experimental/ablation.h"
+#include "varve/db.h"
+
+namespace varve::bench {
+
+// Each registers the benchmarks of a topic.
+void AddFamilies();
+void AddKeyFold();
+void AddMemory();
+void AddMemTable();
+void AddSnapshots();
+void AddStatistics();
+void AddTraces();
+
+// ---- What topics share ------------------------------------------------------
+
+// An empty directory, which is removed with the object.
+class TempDirectory {
+ public:
+  TempDirectory();
+  TempDirectory(const TempDirectory&) = delete;
+  TempDirectory& operator=(const TempDirectory&) = delete;
+  ~TempDirectory();
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// Ends the program if the status is not OK.
+void Must(const Status& status);
+
+// Threads with small stacks that have each run a function, and live until the
+// object is destroyed.
+class ThreadsThatStay {
+ public:
+  // `run` calls its argument when it has done its part, and must then return.
+  // There may be fewer threads than `count`, if no more can be had.
+  ThreadsThatStay(size_t count,
+                  std::function<void(const std::function<void()>&)> run);
+  ThreadsThatStay(const ThreadsThatStay&) = delete;
+  ThreadsThatStay& operator=(const ThreadsThatStay&) = delete;
+  ~ThreadsThatStay();
+
+  size_t count() const;
+
+ private:
+  struct State;
+  const std::unique_ptr<State> state_;
+};
+
+// A small database that is removed with the object.
+class BenchDb {
+ public:
+  explicit BenchDb(const AblationOptions& ablation);
+  BenchDb(const BenchDb&) = delete;
+  BenchDb& operator=(const BenchDb&) = delete;
+  ~BenchDb() = default;
+
+  DB* db() const { return db_.get(); }
+
+ private:
+  const TempDirectory directory_;
+  std::unique_ptr<DB> db_;
+};
+
+// Times of 200 queries, which become the counters min, avg, p95 and max in
+// microseconds.
+void SetQueryCounters(std::vector<double> micros, benchmark::State* state);
+
+// 1, 2, 8 and 32 threads.
+void ForThreads(benchmark::internal::Benchmark* benchmark);
+// Of 1, 100, 1,000 and 4,000 threads, 200 times.
+void ForThreadsThatStay(benchmark::internal::Benchmark* benchmark);
+
+// ---- RocksDB, if this is built with it --------------------------------------
+
+// GetSnapshot and ReleaseSnapshot, beside the ones of Varve.
+void AddRocksDbSnapshots();
+
+constexpr int kIdleFamilies = 16;
+
+// Writes batches of 20 updates with values of 1,000 bytes until `total_bytes`
+// are written: put(family, key, value) adds an update of families 0 to 14 to
+// the batch, and write() writes the batch. Returns the largest size of the log
+// files in `directory`, in bytes.
+uint64_t WriteBesideIdleFamily(
+    const std::string& directory, uint64_t total_bytes,
+    const std::function<void(int, const std::string&, const std::string&)>& put,
+    const std::function<void()>& write);
+
+// The same on RocksDB, with its default options.
+uint64_t RocksDbBesideIdleFamily(const std::string& directory,
+                                 uint64_t total_bytes);
+
+}  // namespace varve::bench
