@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import typing
 from pathlib import Path
 
 import report as pages
@@ -20,6 +21,19 @@ import report as pages
 ROOT = Path(__file__).resolve().parent.parent.parent
 THREADS = [1, 2, 4, 8, 32]
 KERNEL = "all of the kernel"
+
+
+class Row(typing.NamedTuple):
+    """A benchmark in production's form and with one ablation."""
+    title: str
+    baseline: str  # The ablation.
+    flags: list  # Of db_bench, for both forms; the last benchmark counts.
+    settings: dict  # {name: more flags}; each is a line of the table.
+    what: str  # Of the summary, which has the setting `at`.
+    until: float  # The part of the time after which no more rounds begin.
+    at: int = -1
+    text: str = ""
+    curve: tuple = ()  # A chart's caption and label, for settings by number.
 
 
 class LabError(Exception):
@@ -196,6 +210,41 @@ class Lab:
                     say(f"{form}, {setting}: "
                         f"{results[-1]['ops_per_sec']:,.0f} a second")
         return samples
+
+    def row(self, row):
+        """Measures a row, in rounds, and reports it."""
+        forms = {"production": [], row.baseline: [f"--ablate={row.baseline}"]}
+        samples = collections.defaultdict(list)
+        for _ in self.rounds(row.until):
+            for setting, with_setting in row.settings.items():
+                for form, with_form in forms.items():
+                    results = self.db_bench([*row.flags, *with_setting,
+                                             *with_form])
+                    samples[form, setting].append(results[-1])
+                    say(f"{form}, {setting}: "
+                        f"{results[-1]['ops_per_sec']:,.0f} a second")
+        rate = {key: spread(values, "ops_per_sec")
+                for key, values in samples.items()}
+
+        def pair(setting):
+            before, now = (rate[form, setting]
+                           for form in (row.baseline, "production"))
+            return [pages.figure(before), pages.figure(now),
+                    pages.ratio(now, before)]
+
+        self.report.heading(row.title)
+        if row.text:
+            self.report.text(row.text)
+        self.report.table(
+            ["", f"{row.baseline}, a second", "production, a second",
+             "factor"], [[setting, *pair(setting)] for setting in row.settings])
+        if row.curve:
+            self.report.lines(
+                row.curve[0], list(row.settings),
+                {form: [rate[form, setting] for setting in row.settings]
+                 for form in forms}, "threads", row.curve[1], "more", log=True)
+        self.report.result(row.what, row.baseline,
+                           *pair(list(row.settings)[row.at]))
 
     def profile(self, flags):
         """{function: percent} by the clock; a string that says why not."""

@@ -64,33 +64,13 @@ def run(lab):
         [[form, name, *(pages.figure(bench.spread(values, field).scaled(1e-3))
                         for field in ("p50", "p99", "p99.9"))]
          for (form, name), values in times.items()])
-    writes(lab)
+    # The memtable's order is of writes.
+    num = max(lab.num // 4, 1000)
+    lab.row(bench.Row(
+        "Random writes: what orders the memtable", "memtable=skiplist",
+        [*lab.shape(lab.directory / "writes", num), "--benchmarks=fillrandom"],
+        {"1 thread": []}, "random writes a second", .8))
     lab.profiles("Where one reader spends its time", {
         form: [*lab.shape(path), "--use_existing_db", *lab.length(),
                "--benchmarks=readseq,readrandom", *flags]
         for form, flags in two.items()})
-
-
-def writes(lab):
-    """The memtable's order is of writes."""
-    forms = {"production": [], "skiplist": ["--ablate=memtable=skiplist"]}
-    num = max(lab.num // 4, 1000)
-    rates = {form: [] for form in forms}
-    for _ in lab.rounds(.8):
-        for form, flags in forms.items():
-            results = lab.db_bench(
-                [*lab.shape(lab.directory / "writes", num),
-                 "--benchmarks=fillrandom", *flags])
-            rates[form].append(results[-1])
-            bench.say(f"fillrandom, {form}: "
-                      f"{results[-1]['ops_per_sec']:,.0f} a second")
-    speed = {form: bench.spread(values, "ops_per_sec")
-             for form, values in rates.items()}
-    lab.report.heading("Random writes: what orders the memtable")
-    lab.report.table(["form", "writes a second"],
-                     [[form, pages.figure(value)]
-                      for form, value in speed.items()])
-    lab.report.result("random writes a second", "memtable=skiplist",
-                      pages.figure(speed["skiplist"]),
-                      pages.figure(speed["production"]),
-                      pages.ratio(speed["production"], speed["skiplist"]))

@@ -24,8 +24,8 @@ def run(lab):
                     "docs/snapshots.md.")
     snapshots(lab)
     small_pieces(lab)
-    iterators(lab)
-    catalogs(lab)
+    for row in rows(lab):
+        lab.row(row)
 
 
 def snapshots(lab):
@@ -62,66 +62,26 @@ def snapshots(lab):
                           pages.figure(now), pages.ratio(before, now))
 
 
-def iterators(lab):
-    forms = {"kept": [], "fresh": ["--ablate=arena=fresh"]}
+def rows(lab):
     num = min(lab.num, 20000)
-    settings = {f"{count} thread{'s' * (count > 1)}": [f"--threads={count}"]
-                for count in lab.threads[:2]}
-    samples = lab.compare(forms, settings, "seekrandom",
-                          lab.database("small", num), num, until=.6,
-                          flags=lab.length())
-    rate = {key: bench.spread(values, "ops_per_sec")
-            for key, values in samples.items()}
-    lab.report.heading("To make an iterator, seek and destroy it")
-    lab.report.text(f"{num:,} entries: small enough that the seek itself does "
-                    "not hide the difference. arena=fresh makes each "
-                    "iterator of new memory.")
-    lab.report.table(
-        ["", "fresh, a second", "kept, a second", "factor"],
-        [[name, pages.figure(rate["fresh", name]),
-          pages.figure(rate["kept", name]),
-          pages.ratio(rate["kept", name], rate["fresh", name])]
-         for name in settings])
-    first = next(iter(settings))
-    lab.report.result("iterators a second", "arena=fresh",
-                      pages.figure(rate["fresh", first]),
-                      pages.figure(rate["kept", first]),
-                      pages.ratio(rate["kept", first], rate["fresh", first]))
-
-
-def catalogs(lab):
-    forms = {"production": [], "folding": ["--ablate=catalog=folding"]}
-    settings = {count: [f"--threads={count}"] for count in
-                (lab.threads if lab.quick else [1, 8, 32])}
-    path = lab.directory / "catalog"
-    rates = {}
-    for _ in lab.rounds(.85):
-        for setting, with_setting in settings.items():
-            for form, with_form in forms.items():
-                results = lab.db_bench(
-                    [f"--db={path}", "--num=1000", *with_setting,
-                     *lab.length(), "--benchmarks=cataloglookup", *with_form])
-                rates.setdefault((form, setting), []).append(results[-1])
-    rate = {key: bench.spread(values, "ops_per_sec")
-            for key, values in rates.items()}
-    lab.report.heading("To find a database by its name")
-    lab.report.table(
-        ["threads", "catalog=folding, a second", "production, a second",
-         "factor"],
-        [[count, pages.figure(rate["folding", count]),
-          pages.figure(rate["production", count]),
-          pages.ratio(rate["production", count], rate["folding", count])]
-         for count in settings])
-    lab.report.lines("Lookups a second against threads", list(settings),
-                     {form: [rate[form, count] for count in settings]
-                      for form in forms}, "threads", "lookups a second",
-                     "more", log=True)
-    most = list(settings)[-1]
-    lab.report.result(f"lookups of a name by {most} threads, a second",
-                      "catalog=folding", pages.figure(rate["folding", most]),
-                      pages.figure(rate["production", most]),
-                      pages.ratio(rate["production", most],
-                                  rate["folding", most]))
+    threads = lab.threads if lab.quick else [1, 8, 32]
+    return [
+        bench.Row(
+            "To make an iterator, seek and destroy it", "arena=fresh",
+            [*lab.shape(lab.database("small", num), num), "--use_existing_db",
+             *lab.length(), "--benchmarks=seekrandom"],
+            {f"{count} thread{'s' * (count > 1)}": [f"--threads={count}"]
+             for count in lab.threads[:2]}, "iterators a second", .6, at=0,
+            text=f"{num:,} entries: small enough that the seek itself does not "
+            "hide the difference. arena=fresh makes each iterator of new "
+            "memory."),
+        bench.Row(
+            "To find a database by its name", "catalog=folding",
+            [f"--db={lab.directory / 'catalog'}", "--num=1000", *lab.length(),
+             "--benchmarks=cataloglookup"],
+            {count: [f"--threads={count}"] for count in threads},
+            f"lookups of a name by {threads[-1]} threads, a second", .85,
+            curve=("Lookups a second against threads", "lookups a second"))]
 
 
 def small_pieces(lab):
