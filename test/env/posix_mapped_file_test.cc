@@ -22,6 +22,7 @@
 
 #include "test/testing/env/failing_file_system.h"
 #include "test/testing/env/small_file_system.h"
+#include "test/testing/forked.h"
 #include "test/testing/temp_dir.h"
 #include "util/base/random.h"
 #include "varve/env.h"
@@ -258,6 +259,14 @@ TEST_F(MappingByItselfTest, MapsByItselfOnlyWhatIsAppendedToOften) {
   expected += "late";
   ASSERT_TRUE(AppendLast(file.get(), expected).ok());
   EXPECT_EQ(file->WritePath(), "write");
+  for (int i = 0; i < 100000 && file->WritePath() != "mapped"; ++i) {
+    expected += "often";
+    ASSERT_TRUE(AppendLast(file.get(), expected).ok());
+  }
+  ASSERT_TRUE(file->Sync().ok());
+  expected += "synced";
+  ASSERT_TRUE(AppendLast(file.get(), expected).ok());
+  EXPECT_EQ(file->WritePath(), "write");
   ASSERT_TRUE(file->Close().ok());
   EXPECT_TRUE(Read(path_) == expected);
 }
@@ -456,6 +465,20 @@ TEST_F(SignalOfAMappingTest, NeedsAPageThatIsLostAtOnce) {
                                     : WEXITSTATUS(status) == 0)
         << status;
   }
+}
+
+// A sync lets the device fail. So the page is asked for again.
+TEST_F(SignalOfAMappingTest, DoesNotComeAfterASync) {
+  EXPECT_EQ(test::RunForked([this] {
+              const auto file = Make(path_, WriteMethod::kMap);
+              std::string appended = "x";
+              if (!AppendLast(file.get(), appended).ok()) return 1;
+              if (!file->Sync().ok()) return 2;
+              if (truncate(path_.c_str(), 0) != 0) return 3;
+              appended += "y";
+              return AppendLast(file.get(), appended).ok() ? 0 : 4;
+            }),
+            0);
 }
 
 }  // namespace
