@@ -349,6 +349,36 @@ TEST_F(DbDeadRangesTest, ValuesPutIntoARangeAreFound) {
   }
 }
 
+// The default family has no ranges.
+TEST_F(DbDeadRangesTest, ValuesPutIntoARangeOfAnotherFamilyAreFound) {
+  constexpr int kFewDead = 200;  // Remembered, but not reported and cleaned.
+  ColumnFamilyHandle* family = nullptr;
+  ASSERT_TRUE(Ok(db_->CreateColumnFamily(options_, "other", &family)));
+  for (int i = 0; i < kFewDead; ++i) {
+    ASSERT_TRUE(Ok(db_->Put({}, family, Key(i), "value")));
+    ASSERT_TRUE(Ok(db_->Delete({}, family, Key(i))));
+  }
+  ASSERT_TRUE(Ok(db_->Put({}, family, "z", "last")));
+  const auto first = [&] {
+    const auto it = db_->NewIterator({}, family);
+    it->SeekToFirst();
+    return it->Valid() ? it->key().ToString() : it->status().ToString();
+  };
+  EXPECT_EQ(first(), "z");
+  EXPECT_EQ(first(), "z");
+  if (Cleans()) {
+    EXPECT_GT(Count(Ticker::kDeadRangeSteps), 0u);
+  }
+  ASSERT_TRUE(Ok(db_->Put({}, family, Key(5), "back")));
+  EXPECT_EQ(first(), Key(5));
+  WriteBatch batch;
+  batch.Put("a", "of the default family");
+  batch.Put(family, Key(4), "back");
+  ASSERT_TRUE(Ok(db_->Write({}, &batch)));
+  EXPECT_EQ(first(), Key(4));
+  ASSERT_TRUE(Ok(db_->DestroyColumnFamilyHandle(family)));
+}
+
 // The target of a seek may be the entry that the iterator leaves: the walk must
 // not take other bytes for it.
 TEST_F(DbDeadRangesTest, SeeksToItsOwnValue) {
