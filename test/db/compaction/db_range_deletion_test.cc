@@ -78,6 +78,32 @@ TEST_F(DbRangeDeletionTest, EmptyRangeDeletesNothingAndReversedIsRefused) {
   ExpectKeys({0, 1, 2});
 }
 
+// The largest of the inputs' ends is the one that is part of its range.
+TEST_F(DbRangeDeletionTest, InputsEndAtAKeyInclusivelyAndExclusively) {
+  options_.disable_auto_compactions = true;
+  Open();
+  const auto compact = [this] {
+    ASSERT_TRUE(Ok(db_->CompactRange({}, nullptr, nullptr)));
+  };
+  Put(Key(1), "old");
+  Flush();
+  compact();
+  // A table of the deepest level begins at the common end of those that follow.
+  Put(Key(5), "old");
+  Put(Key(9), "v");
+  Flush();
+  compact();
+  DeleteRange(Key(0), Key(5));
+  Flush();
+  Put(Key(2), "v");
+  Put(Key(5), "v");
+  Flush();
+  compact();
+  ExpectKeys({2, 5, 9});
+  Reopen();
+  ExpectKeys({2, 5, 9});
+}
+
 TEST_F(DbRangeDeletionTest, OrderInABatchCounts) {
   Open();
   WriteBatch batch;
