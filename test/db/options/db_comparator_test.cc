@@ -18,6 +18,7 @@
 #include "test/testing/comparators.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/seed.h"
+#include "varve/merge_operator.h"
 
 namespace varve::test {
 namespace {
@@ -152,6 +153,18 @@ TEST_F(DbComparatorTest, EqualKeysOfOtherBytesAreOneKey) {
   for (const auto& [snapshot, model] : snapshots) {
     db_->ReleaseSnapshot(snapshot);
   }
+}
+
+TEST_F(DbComparatorTest, AMergedKeyIsThatOfItsNewestOperand) {
+  options_.merge_operator = NewStringAppendOperator();
+  Open();
+  Put("key", "0");
+  ASSERT_TRUE(Ok(db_->Merge({}, "Key", "1")));
+  ASSERT_TRUE(Ok(db_->Merge({}, "K-EY", "2")));
+  const EntryList expected = {{"K-EY", "0,1,2"}};
+  EXPECT_TRUE(HasEntries(db_.get(), expected));
+  Flush();
+  EXPECT_TRUE(HasEntries(db_.get(), expected));
 }
 
 TEST_F(DbComparatorTest, BoundsAreOfItsOrder) {
