@@ -5,9 +5,13 @@
 // in several families, through all calls, open and reopened.
 
 #include <algorithm>
+#include <atomic>
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
+#include "test/testing/actor.h"
 #include "test/testing/comparators.h"
 #include "test/testing/db/families_fixture.h"
 #include "varve/filter_policy.h"
@@ -133,6 +137,49 @@ TEST_F(DbFamiliesTest, MultiGetAndNewIteratorsReadSeveral) {
 }
 
 // A batch's updates take effect in its order, in each family.
+// Calls a function once, when keys are compared.
+class CallingComparator final : public ComparatorWithoutSeparators {
+ public:
+  CallingComparator() : ComparatorWithoutSeparators("test.calling") {}
+  int Compare(const Slice& a, const Slice& b) const override {
+    if (is_armed_.exchange(false)) call_();
+    return a.compare(b);
+  }
+  void CallOnce(std::function<void()> call) {
+    call_ = std::move(call);
+    is_armed_ = true;
+  }
+  bool is_armed() const { return is_armed_; }
+
+ private:
+  std::function<void()> call_;
+  mutable std::atomic<bool> is_armed_{false};
+};
+
+// Both families are updated while the first of them is read.
+TEST_F(DbFamiliesTest, MultiGetReadsSeveralAtOneMoment) {
+  static CallingComparator comparator;
+  options_.comparator = &comparator;
+  OpenNew({"a"});
+  const auto put_both = [this](const char* value) {
+    WriteBatch batch;
+    batch.Put("k", value);
+    batch.Put(At("a"), "k", value);
+    EXPECT_TRUE(Ok(db_->Write({}, &batch)));
+  };
+  put_both("old");
+  Actor writer;
+  comparator.CallOnce([&] { writer.Do([&] { put_both("new"); }); });
+  std::vector<std::string> values;
+  for (const Status& s :
+       db_->MultiGet({}, {At("default"), At("a")}, {"k", "k"}, &values)) {
+    EXPECT_TRUE(Ok(s));
+  }
+  EXPECT_FALSE(comparator.is_armed());
+  EXPECT_EQ(values, (std::vector<std::string>{"old", "old"}));
+  EXPECT_EQ(GetIn("a", "k"), "new");
+}
+
 TEST_F(DbFamiliesTest, BatchIsOrderedInEachFamily) {
   OpenNew({"a", "b"});
   WriteBatch batch;
