@@ -18,6 +18,7 @@
 #include "test/testing/db_helpers.h"
 #include "test/testing/seed.h"
 #include "varve/column_family.h"
+#include "varve/testing/fault_injection_env.h"
 
 namespace varve::test {
 namespace {
@@ -342,6 +343,51 @@ class ReadingOperator final : public AssociativeMergeOperator {
 
   std::atomic<DB*> db{nullptr};
 };
+
+// An iterator shows no value of some operands if it cannot read the others.
+TEST_F(DbMergeTest, AnUnreadableOperandIsAnErrorAndNoValue) {
+  FaultInjectionEnv env(Env::Default());
+  options_.env = &env;
+  options_.compression = CompressionType::kNone;
+  options_.write_buffer_size = 4 << 20;  // All in one table.
+  Reopen();
+  std::string expected;
+  std::vector<const Snapshot*> snapshots;  // They keep the operands apart.
+  for (int i = 0; i < 4; ++i) {
+    const std::string operand(50000, static_cast<char>('a' + i));
+    Merge("k", operand);
+    expected += (i == 0 ? "" : ",") + operand;
+    snapshots.push_back(db_->GetSnapshot());
+  }
+  Flush();
+  for (const Snapshot* snapshot : snapshots) db_->ReleaseSnapshot(snapshot);
+  ReadOptions options;
+  options.fill_cache = false;
+  for (const bool forward : {true, false}) {
+    int errors = 0;
+    bool failed = true;
+    for (uint64_t reads = 0; failed; ++reads) {
+      const uint64_t before = env.FailureCount();
+      env.FailAfter(reads, FaultInjectionEnv::InjectedError(), kReadOperation);
+      const auto it = db_->NewIterator(options);
+      if (forward) {
+        it->SeekToFirst();
+      } else {
+        it->SeekToLast();
+      }
+      failed = env.FailureCount() > before;
+      EXPECT_EQ(it->Valid(), it->status().ok()) << reads;
+      if (it->Valid()) {
+        EXPECT_TRUE(it->value() == Slice(expected)) << reads;
+      } else {
+        ++errors;
+      }
+      env.ClearFailure();
+    }
+    EXPECT_GT(errors, 1);
+  }
+  db_.reset();  // It uses the Env.
+}
 
 TEST_F(DbMergeTest, OperatorsMayReadFromTheDatabase) {
   const auto reading = std::make_shared<ReadingOperator>();
