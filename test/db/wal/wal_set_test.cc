@@ -11,11 +11,14 @@
 #include <functional>
 #include <memory>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
+#include "db/wal/wal_reader.h"
 #include "db/write/write_batch_internal.h"
 #include "env/file_names.h"
+#include "test/testing/actor.h"
 #include "test/testing/db/test_db_mutex.h"
 #include "test/testing/db_helpers.h"
 #include "varve/testing/fault_injection_env.h"
@@ -101,6 +104,47 @@ TEST_F(WalSetTest, CountsRecordsAfterTheFirstNote) {
   EXPECT_EQ(wals_.UpdateBytes(), 0u);
   ASSERT_TRUE(Ok(Append(100)));
   EXPECT_EQ(wals_.UpdateBytes(), bytes);
+}
+
+// Of a writer whose column family was dropped nothing is in the log.
+TEST_F(WalSetTest, ARefusedWriterOfAGroupIsNotLogged) {
+  WriteBatch batches[3];
+  for (int i = 0; i < 3; ++i) batches[i].Put(Key(i), "value");
+  WriteBatchInternal::SetSequence(&batches[0], 1);
+  WriteQueue queue;
+  WriteQueue::Writer leader({}, &batches[0]);
+  WriteQueue::Writer refused({}, &batches[1]);
+  WriteQueue::Writer last({}, &batches[2]);
+  ASSERT_EQ(queue.Join(&leader), WriteQueue::Role::kLeader);
+  Actor actors[2];
+  WriteQueue::Writer* const followers[] = {&refused, &last};
+  for (size_t i = 0; i < 2; ++i) {
+    actors[i].Start([&queue, writer = followers[i]] { queue.Join(writer); });
+    while (queue.Form(&leader).count < i + 2) std::this_thread::yield();
+  }
+  refused.is_refused = true;
+  const WriteQueue::Group group = queue.Form(&leader);
+  EXPECT_TRUE(Ok(wals_.Append(group, 2)));
+  queue.Leave(group, Status::OK());
+  for (Actor& actor : actors) actor.Wait();
+
+  std::unique_ptr<SequentialFile> file;
+  ASSERT_TRUE(
+      Ok(env_.NewSequentialFile(WalFileName(place_.path(), 7), {}, &file)));
+  wal::Reader reader(std::move(file), "the log", 7);
+  Slice record;
+  ASSERT_EQ(reader.ReadRecord(&record), wal::ReadOutcome::kRecord);
+  BatchReader updates;
+  ASSERT_TRUE(Ok(updates.Init(record)));
+  std::vector<std::string> keys;
+  BatchRecord update;
+  bool done = false;
+  for (;;) {
+    ASSERT_TRUE(Ok(updates.NextOfOurs(&update, &done)));
+    if (done) break;
+    keys.push_back(update.key.ToString());
+  }
+  EXPECT_EQ(keys, (std::vector<std::string>{Key(0), Key(2)}));
 }
 
 TEST_F(WalSetTest, LogsAreReleasedInOrder) {
