@@ -4,11 +4,10 @@
 // some of them had been flushed and the log had never been synced. Method: a
 // power cut that takes everything that was not synced.
 
-#include <memory>
 #include <string>
-#include <vector>
 
 #include "test/testing/db/families_fixture.h"
+#include "test/testing/env/pausing_env.h"
 #include "varve/testing/fault_injection_env.h"
 
 namespace varve::test {
@@ -16,12 +15,7 @@ namespace {
 
 class DbFamiliesPowerCutTest : public FamiliesTest {
  protected:
-  DbFamiliesPowerCutTest()
-      : memory_(NewMemoryEnv(Env::Default())), faulty_(memory_.get()) {
-    EXPECT_TRUE(Ok(memory_->CreateDirIfMissing("/db")));
-    path_ = "/db/it";
-    options_.env = &faulty_;
-  }
+  DbFamiliesPowerCutTest() { options_.env = &faulty_; }
 
   void CutPower() {
     faulty_.SetFilesystemActive(false);
@@ -43,8 +37,8 @@ class DbFamiliesPowerCutTest : public FamiliesTest {
     EXPECT_EQ(in_a.size(), in_b.size());
   }
 
-  std::unique_ptr<Env> memory_;
-  FaultInjectionEnv faulty_;
+  PausingEnv jobs_;
+  FaultInjectionEnv faulty_{&jobs_};
 };
 
 TEST_F(DbFamiliesPowerCutTest, BatchIsWholeIfOneOfItsFamiliesWasFlushed) {
@@ -73,6 +67,26 @@ TEST_F(DbFamiliesPowerCutTest, NoWriteIsKeptWithoutTheWritesBeforeIt) {
   EXPECT_EQ(GetIn("a", "second"), "value");
   EXPECT_EQ(GetIn("b", "third"), "value");
   EXPECT_EQ(GetIn("a", "fourth"), "value");
+}
+
+// One flush of both. It ends within the log of the first, after the second's.
+TEST_F(DbFamiliesPowerCutTest, FamiliesOfAFlushMayEndInDifferentLogs) {
+  OpenNew({"a", "b"});
+  FlushOptions no_wait;
+  no_wait.wait = false;
+  jobs_.KeepBack(Env::Priority::kHigh);
+  PutIn("a", "first", "value");
+  ASSERT_TRUE(Ok(db_->Flush(no_wait, At("a"))));
+  PutIn("a", "second", "value");
+  PutIn("b", "third", "value");
+  ASSERT_TRUE(Ok(db_->Flush(no_wait, At("b"))));
+  jobs_.LetGo();
+  ASSERT_TRUE(Ok(db_->Flush({}, At("b"))));  // Waits.
+  ASSERT_EQ(NumberIn("a", "varve.num-entries-active-mem-table"), 1u);
+  CutPower();
+  EXPECT_EQ(GetIn("a", "first"), "value");
+  EXPECT_EQ(GetIn("a", "second"), "value");
+  EXPECT_EQ(GetIn("b", "third"), "value");
 }
 
 TEST_F(DbFamiliesPowerCutTest, AFullMemtableIsFlushedWithTheSameCare) {
