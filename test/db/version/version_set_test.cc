@@ -8,6 +8,7 @@
 
 #include "db/version/version_set.h"
 
+#include <cerrno>
 #include <functional>
 #include <memory>
 #include <string>
@@ -19,6 +20,7 @@
 #include "table/reader/table_cache.h"
 #include "test/testing/db/test_db_mutex.h"
 #include "test/testing/db_helpers.h"
+#include "test/testing/env/forwarding_file.h"
 #include "util/bytes/coding.h"
 #include "varve/comparator.h"
 
@@ -57,6 +59,34 @@ TEST(VersionSetTest, AChangeThatCannotBeAppliedLeavesNoManifestToRemove) {
   ASSERT_TRUE(Ok(env->GetChildren("/db", &names)));
   EXPECT_TRUE(names.empty());
 }
+
+// An Env whose device may have no space for what is reserved.
+class FullDeviceEnv final : public EnvWrapper {
+ public:
+  using EnvWrapper::EnvWrapper;
+  Status NewWritableFile(const std::string& path, const FileOptions& options,
+                         std::unique_ptr<WritableFile>* file) override {
+    Status status = target()->NewWritableFile(path, options, file);
+    if (status.ok()) *file = std::make_unique<File>(this, std::move(*file));
+    return status;
+  }
+
+  bool is_full = false;
+
+ private:
+  class File final : public ForwardingFile {
+   public:
+    File(const FullDeviceEnv* env, std::unique_ptr<WritableFile> target)
+        : ForwardingFile(std::move(target)), env_(env) {}
+    Status Reserve(uint64_t /*offset*/, uint64_t /*length*/) override {
+      return env_->is_full ? Status::FromErrno("reserve", ENOSPC)
+                           : Status::OK();
+    }
+
+   private:
+    const FullDeviceEnv* const env_;
+  };
+};
 
 // Two families, of which the second has a table.
 class BadEditsTest : public ::testing::Test {
@@ -128,7 +158,9 @@ class BadEditsTest : public ::testing::Test {
   using Families = std::vector<FamilyVersions*>;
   static constexpr uint64_t kTable = 20;
 
-  const std::unique_ptr<Env> env_ = NewMemoryEnv(Env::Default());
+  const std::unique_ptr<Env> memory_ = NewMemoryEnv(Env::Default());
+  const std::unique_ptr<FullDeviceEnv> env_ =
+      std::make_unique<FullDeviceEnv>(memory_.get());
   std::unique_ptr<Directory> directory_;
   const InternalKeyComparator comparator_{BytewiseComparator()};
   const InternalKeyComparator reverse_{ReverseBytewiseComparator()};
@@ -239,6 +271,33 @@ TEST_F(BadEditsTest, OfFamiliesAreNotWritten) {
   after.SetLogNumber(3);
   ExpectRefused({{&second_, &drop}, {&second_, &after}},
                 "an edit of a family after its drop");
+}
+
+// The second edit of a group is refused, and the first is in the MANIFEST.
+TEST_F(BadEditsTest, AGroupWithoutSpaceForAllIsInDoubt) {
+  MutexLock lock(&mutex_);
+  const uint64_t manifest = versions_.manifest_number();
+  VersionEdit fits;
+  fits.AddFile(0, File(40, "a", "c"));
+  VersionEdit does_not_fit;
+  does_not_fit.AddFile(0, File(41, "a", std::string(64 << 10, 'k')));
+  env_->is_full = true;
+  const Status status =
+      versions_.LogAndApply(std::vector<VersionSet::FamilyEdit>{
+          {&first_, &fits}, {&second_, &does_not_fit}});
+  EXPECT_TRUE(status.IsNoSpace()) << status.ToString();
+  env_->is_full = false;
+  EXPECT_TRUE(versions_.obsolete_manifests()->empty());
+  VersionEdit next;
+  next.AddFile(0, File(42, "d", "e"));
+  ASSERT_TRUE(Ok(versions_.LogAndApply(&first_, &next)));
+  EXPECT_NE(versions_.manifest_number(), manifest);
+  ManifestState state;
+  ASSERT_TRUE(Ok(
+      ReadManifest(env_.get(), "/db", ForAllFamilies(&comparator_), &state)));
+  const auto& tables = state.default_family().levels[0];
+  ASSERT_EQ(tables.size(), 1u);
+  EXPECT_EQ(tables[0]->number, 42u);
 }
 
 TEST_F(BadEditsTest, AFamilyOfAUsedNameIsNotCreated) {
