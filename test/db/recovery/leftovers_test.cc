@@ -1,8 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
 // Goal: of the files in a directory those go that the database does not need,
-// and no others. Method: empty files of all kinds in memory. Whole tables that
-// no MANIFEST names are in db_recovery_test.cc.
+// and no others. Method: empty files of all kinds in memory, and whole tables.
 
 #include "db/recovery/leftovers.h"
 
@@ -15,8 +14,10 @@
 #include <vector>
 
 #include "env/file_names.h"
+#include "table/build/table_builder.h"
 #include "test/testing/db/table_parts.h"
 #include "test/testing/db_helpers.h"
+#include "test/testing/env/string_file.h"
 
 namespace varve::test {
 namespace {
@@ -71,6 +72,29 @@ TEST_F(LeftoversTest, RemovesAnUnknownTableThatIsDamaged) {
   live.next_file_number = 12;
   RemoveLeftovers(place_, {&tables_.table_cache}, nullptr, live);
   EXPECT_EQ(Names(), std::vector<std::string>{});
+}
+
+// From the next file number on, an edit of the table may be lost.
+TEST_F(LeftoversTest, KeepsAnUnknownTableThatIsWhole) {
+  varve::testing::StringFile table;
+  TableBuilderOptions options;
+  options.comparator = &tables_.comparator;
+  TableBuilder builder(options, &table);
+  builder.Add(MakeInternalKey("key", PackTrailer(1, ValueType::kValue)),
+              "value");
+  ASSERT_TRUE(Ok(builder.Finish()));
+  for (const char* name : {"000011.sst", "000012.sst", "000013.sst"}) {
+    ASSERT_TRUE(Ok(WriteStringToFile(env_.get(), table.contents(),
+                                     std::string("/db/") + name, false)));
+  }
+  LiveFiles live;
+  live.next_file_number = 12;
+  RemoveLeftovers(place_, {&tables_.table_cache}, nullptr, live);
+  EXPECT_EQ(Names(), std::vector<std::string>{"lost"});
+  std::vector<std::string> kept;
+  ASSERT_TRUE(Ok(env_->GetChildren("/db/lost", &kept)));
+  std::sort(kept.begin(), kept.end());
+  EXPECT_EQ(kept, (std::vector<std::string>{"000012.sst", "000013.sst"}));
 }
 
 TEST_F(LeftoversTest, KeepsTheTenNewestInfoLogs) {
