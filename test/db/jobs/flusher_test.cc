@@ -18,6 +18,7 @@
 
 #include "test/testing/db/engine_parts.h"
 #include "varve/testing/fault_injection_env.h"
+#include "varve/write_buffer_manager.h"
 
 namespace varve::test {
 namespace {
@@ -241,6 +242,26 @@ TEST_F(FlusherTest, SwitchesAMemTableForTheBudget) {
   parts_.AwaitJobsLocked();
   EXPECT_EQ(a_->memtables().immutable().size(), 1u);
   EXPECT_TRUE(default_->memtables().immutable().empty());
+}
+
+// Writers of other databases wait for a request until it is answered.
+TEST_F(FlusherTest, DeclinesARequestOfTheBudgetAfterAnError) {
+  other_options_.write_buffer_manager = std::make_shared<WriteBufferManager>(
+      1 << 20, nullptr, /*allow_stall=*/true);
+  ColumnFamily* const b = parts_.Add("b", &other_options_);
+  b->JoinBudget();
+  parts_.Put(b, "key", 2 << 20);
+  b->account()->budget()->TEST_WaitForRequests();
+  EXPECT_TRUE(b->account()->IsSwitchRequested());
+  EXPECT_TRUE(b->account()->ShouldStall());
+  env_.FailAfter(0, Status::IOError("test"), kSyncOperation);
+  {
+    MutexLock lock(&parts_.mutex);
+    EXPECT_FALSE(parts_.flusher.FlushLogLocked(true).ok());
+  }
+  parts_.flusher.RequestSwitch(b);
+  EXPECT_FALSE(b->account()->ShouldStall());
+  b->LeaveBudget();
 }
 
 // No writer comes to do it.
