@@ -75,6 +75,22 @@ TEST_F(DbPropertyTest, StatsAreThoseOfTheTreeAndOfTheDatabase) {
   EXPECT_EQ(Text("rocksdb.options-statistics"), Text("rocksdb.statistics"));
 }
 
+TEST_F(DbPropertyTest, BytesOfAnotherFamilyAreNotTheDefaultFamilys) {
+  options_.write_buffer_size = 8 << 20;
+  Open();
+  ColumnFamilyHandle* family = nullptr;
+  ASSERT_TRUE(Ok(db_->CreateColumnFamily(options_, "other", &family)));
+  WriteBatch batch;
+  batch.Put(family, "k", std::string(2 << 20, 'v'));
+  batch.Put("k", std::string(1 << 20, 'v'));
+  ASSERT_TRUE(Ok(db_->Write({}, &batch)));
+  EXPECT_THAT(Text("varve.stats"), HasSubstr("Written by users: 1.0 MB"));
+  std::string of_other;
+  EXPECT_TRUE(db_->GetProperty(family, "varve.stats", &of_other));
+  EXPECT_THAT(of_other, HasSubstr("Written by users: 2.0 MB"));
+  ASSERT_TRUE(Ok(db_->DestroyColumnFamilyHandle(family)));
+}
+
 TEST_F(DbPropertyTest, CompressionRatioIsOfRawBytesToTheFiles) {
   options_.compression = CompressionType::kSnappy;
   options_.disable_auto_compactions = true;  // The tables stay in level 0.
