@@ -10,10 +10,12 @@
 #include <algorithm>
 #include <atomic>
 #include <memory>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
 
+#include "db/memtable/memtable.h"
 #include "test/testing/actor.h"
 #include "test/testing/db/write_buffer_family.h"
 #include "test/testing/forked.h"
@@ -56,6 +58,27 @@ TEST_F(WriteBufferBudgetTest, CountsInSteps) {
   EXPECT_EQ(budget_->usage(), 5000u);
   charge.Update(4000);  // Another thread was faster.
   EXPECT_EQ(budget_->usage(), 5000u);
+}
+
+// Also of what has grown since its arena took memory last.
+TEST_F(WriteBufferBudgetTest, ASwitchedMemTableIsCountedWhole) {
+  Open(100 * kMiB);
+  const auto account = std::make_shared<WriteBufferAccount>(budget_);
+  const InternalKeyComparator comparator(BytewiseComparator());
+  auto* const memtable =
+      new MemTable(&comparator, 1, 4 * kMiB, nullptr, account, 64 * kKiB);
+  const auto uncounted = [&] {
+    return memtable->ApproximateMemoryUsage() - budget_->usage();
+  };
+  for (uint64_t i = 1; i < 100000 && uncounted() < 8 * kKiB; ++i) {
+    memtable->Add(i, ValueType::kValue, std::to_string(i), "");
+  }
+  EXPECT_GE(uncounted(), 8 * kKiB);
+  memtable->MarkImmutable();
+  EXPECT_LT(uncounted(), 4 * kKiB);
+  EXPECT_EQ(budget_->immutable(), budget_->usage());
+  if (memtable->Unref()) delete memtable;
+  ExpectEmpty();
 }
 
 TEST_F(WriteBufferBudgetTest, MemTablesMayOutliveTheManager) {
