@@ -1,15 +1,18 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 
-// Goal: calls of a log that wait are counted with their time, others are not.
-// Method: a file whose calls sleep.
+// Goal: calls of a log that wait are counted with their time, others are not;
+// each byte that is read is counted once. Method: a file whose calls sleep, and
+// one of known length.
 
 #include "monitoring/instrumented_file.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <memory>
 #include <utility>
 
+#include "monitoring/statistics.h"
 #include "varve/env.h"
 
 namespace varve {
@@ -79,6 +82,45 @@ TEST(InstrumentedFileTest, CountsNothingWithoutAPlace) {
   EXPECT_TRUE(file->Append("record").ok());
   EXPECT_TRUE(file->Flush().ok());
   EXPECT_EQ(file->Size(), 6u);
+}
+
+// A file of 100 bytes that has a descriptor.
+class ReadableFile final : public RandomAccessFile {
+ public:
+  Status Read(uint64_t /*offset*/, size_t count, Slice* result,
+              char* scratch) const override {
+    *result = Slice(scratch, std::min<size_t>(count, 100));
+    return Status::OK();
+  }
+  int AcquireDescriptor() const override { return 1; }
+  void ReleaseDescriptor(size_t /*bytes_read*/) const override {}
+};
+
+TEST(InstrumentedFileTest, CountsEachByteReadOnce) {
+  StatisticsImpl statistics{StatisticsOptions()};
+  const auto file = NewInstrumentedFile(std::make_unique<ReadableFile>(),
+                                        &statistics, Env::Default());
+  const auto counted = [&, before = uint64_t{0}]() mutable {
+    const uint64_t now = statistics.getTickerCount(Ticker::kTableReadBytes);
+    return now - std::exchange(before, now);
+  };
+  char scratch[200];
+  Slice result;
+  EXPECT_TRUE(file->Read(0, 70, &result, scratch).ok());
+  EXPECT_EQ(counted(), 70u);
+  EXPECT_TRUE(file->ReadAtLeast(0, 50, 200, &result, scratch).ok());
+  EXPECT_EQ(counted(), 100u);
+  ReadRequest requests[2];
+  for (ReadRequest& request : requests) {
+    request.length = 30;
+    request.scratch = scratch;
+  }
+  file->MultiRead(requests, 2);
+  EXPECT_EQ(counted(), 60u);
+  // By others, with the descriptor.
+  EXPECT_EQ(file->AcquireDescriptor(), 1);
+  file->ReleaseDescriptor(40);
+  EXPECT_EQ(counted(), 40u);
 }
 
 }  // namespace

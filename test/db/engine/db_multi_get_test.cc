@@ -8,6 +8,7 @@
 
 #include <filesystem>
 #include <fstream>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -21,6 +22,7 @@
 #include "util/threads/epoch.h"
 #include "varve/db.h"
 #include "varve/filter_policy.h"
+#include "varve/statistics.h"
 #include "varve/testing/fault_injection_env.h"
 
 namespace varve::test {
@@ -244,6 +246,38 @@ TEST_F(DbMultiGetTest, FailingReadsFailTheKeysThatNeedThem) {
     EXPECT_EQ(static_cast<uint64_t>(failed), env.FailureCount() - failures)
         << n;
   }
+}
+
+TEST_F(DbMultiGetTest, CountsTheBytesThatGetWouldRead) {
+  Options options = TinyOptions();
+  options.compression = CompressionType::kNone;
+  options.statistics = NewTestStatistics();
+  ASSERT_NO_FATAL_FAILURE(Fill(options));
+  std::unique_ptr<DB> db;
+  ASSERT_TRUE(Ok(DB::Open(options, path_, &db)));
+  ASSERT_TRUE(Ok(db->CompactRange({}, nullptr, nullptr)));
+  std::vector<std::string> names, values;
+  for (int i = 10; i < kKeys && names.size() < 32; i += 180) {
+    names.push_back(Key(i));
+  }
+  const std::vector<Slice> keys(names.begin(), names.end());
+  ReadOptions read;
+  read.fill_cache = false;
+  db->MultiGet(read, keys, &values);  // Opens tables.
+  const auto count = [&](const std::function<void()>& reads) {
+    const auto bytes = [&] {
+      return options.statistics->getTickerCount(Ticker::kTableReadBytes);
+    };
+    const uint64_t before = bytes();
+    reads();
+    return bytes() - before;
+  };
+  const uint64_t by_get = count([&] {
+    std::string value;
+    for (const Slice& key : keys) db->Get(read, key, &value).IgnoreError();
+  });
+  EXPECT_GT(by_get, 32u * 500);
+  EXPECT_EQ(count([&] { db->MultiGet(read, keys, &values); }), by_get);
 }
 
 TEST_F(DbMultiGetTest, BlocksOfAllLevelsAreReadTogether) {
