@@ -15,6 +15,7 @@
 
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
+#include "varve/testing/fault_injection_env.h"
 
 namespace varve::test {
 namespace {
@@ -233,6 +234,29 @@ TEST_F(IteratorReuseTest, AnIteratorMayEndOnAnotherThread) {
     if (round % 5 == 0) Flush();
   }
   EXPECT_EQ(wrong, 0);
+}
+
+// The first iterator cannot read them, and is not moved.
+TEST_F(IteratorReuseTest, UnreadableRangeDeletionsAreReadAgain) {
+  FaultInjectionEnv env(Env::Default());
+  options_.env = &env;
+  options_.disable_auto_compactions = true;
+  options_.max_open_files = 16;  // Open opens no tables.
+  Open();
+  for (const char* key : {"a", "b", "c"}) Put(key, "v");
+  const Snapshot* const snapshot = db_->GetSnapshot();
+  ASSERT_TRUE(Ok(db_->DeleteRange({}, "b", "c")));
+  Flush();
+  CompactAll();  // To a level whose tables are read when they are reached.
+  db_->ReleaseSnapshot(snapshot);
+  Reopen();
+  env.SetPathFilter(".sst");
+  env.FailAfter(0, Status::Corruption("test"), kReadOperation);
+  db_->NewIterator({});
+  EXPECT_EQ(env.FailureCount(), 1u);
+  env.ClearFailure();
+  EXPECT_TRUE(HasEntries(db_.get(), {{"a", "v"}, {"c", "v"}}));
+  db_.reset();  // It uses the Env.
 }
 
 TEST_F(IteratorReuseTest, ManyThreadsWhileTheDatabaseChanges) {
