@@ -12,10 +12,12 @@
 
 #include <atomic>
 #include <cerrno>
+#include <chrono>
 #include <string>
 #include <thread>
 #include <vector>
 
+#include "test/testing/actor.h"
 #include "test/testing/seed.h"
 #include "util/base/mutex.h"
 
@@ -230,6 +232,39 @@ TEST_F(FilePoolTest, WaitsUntilAPlaceIsFree) {
   env_.OpenLatch();
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(env_.most_open.load(), 2);
+}
+
+// B2: the last pin goes while a thread finds that all files are pinned. So many
+// files are that the search takes long. The pin goes at another time of it in
+// each round.
+TEST_F(FilePoolTest, APinThatGoesDuringTheSearchIsNoticed) {
+  constexpr int kPinned = 20000;
+  constexpr int kRounds = 40;
+  OpenFiles(kPinned + 1, kPinned);
+  for (int i = 0; i < kPinned; ++i) {
+    ASSERT_GE(files_[i]->AcquireDescriptor(), 0);
+  }
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_EQ(files_[kPinned]->AcquireDescriptor(), -1);
+  const auto search = std::chrono::steady_clock::now() - begin;
+  test::Actor other;
+  for (int round = 0; round < kRounds; ++round) {
+    std::atomic<bool> begins = false;
+    other.Start([&] {
+      while (!begins) {
+      }
+      const auto end =
+          std::chrono::steady_clock::now() + search * round / kRounds;
+      while (std::chrono::steady_clock::now() < end) {
+      }
+      files_[round]->ReleaseDescriptor(0);
+    });
+    begins = true;
+    EXPECT_EQ(Read(kPinned), PathOf(kPinned));
+    other.Wait();
+    ASSERT_GE(files_[round]->AcquireDescriptor(), 0);
+  }
+  for (int i = 0; i < kPinned; ++i) files_[i]->ReleaseDescriptor(0);
 }
 
 TEST_F(FilePoolTest, ClosesOthersWhenDescriptorsRunOut) {
