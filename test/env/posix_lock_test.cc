@@ -11,7 +11,9 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <poll.h>
 #include <sched.h>
+#include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -25,6 +27,7 @@
 
 #include "env/lock_holder.h"
 #include "env/process_name.h"
+#include "test/testing/actor.h"
 #include "test/testing/forked.h"
 #include "test/testing/temp_dir.h"
 #include "varve/env.h"
@@ -376,8 +379,9 @@ TEST_F(PosixLockTest, VerifyTellsWhetherThePathStillNamesTheFile) {
   expect_lost([&] { std::filesystem::remove_all(dir_.Sub("d")); });
 }
 
-// A kernel without locks of open file descriptions, for this process.
-bool RefuseDescriptionLocks() {
+// Filters this thread's attempts to take locks of open file descriptions.
+// Returns what seccomp(2) returns.
+int FilterDescriptionLocks(uint32_t action, unsigned flags) {
   sock_filter filter[] = {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_fcntl, 0, 3),
@@ -385,14 +389,54 @@ bool RefuseDescriptionLocks() {
       BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
                offsetof(struct seccomp_data, args) + sizeof(uint64_t)),
       BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, F_OFD_SETLK, 0, 1),
-      BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+      BPF_STMT(BPF_RET | BPF_K, action),
       BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
   };
   sock_fprog program = {};
   program.len = sizeof(filter) / sizeof(filter[0]);
   program.filter = filter;
-  return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
-         prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+  if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return -1;
+  return static_cast<int>(
+      syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, flags, &program));
+}
+
+// The file is replaced after it was opened and before it is locked.
+TEST_F(PosixLockTest, LocksTheFileThatHasTheName) {
+  for (const std::string& path : {path_, dir_.Sub("new")}) {
+    ASSERT_TRUE(WriteStringToFile(env_, "", path, false).ok());
+  }
+  int listener = -1;
+  int done[2];
+  ASSERT_EQ(pipe(done), 0);
+  std::unique_ptr<FileLock> lock;
+  Actor locker;
+  locker.Do([&] {
+    listener = FilterDescriptionLocks(SECCOMP_RET_USER_NOTIF,
+                                      SECCOMP_FILTER_FLAG_NEW_LISTENER);
+  });
+  if (listener < 0) GTEST_SKIP() << "no notifications of system calls";
+  locker.Start([&] {
+    EXPECT_TRUE(Lock(&lock).ok());
+    EXPECT_EQ(write(done[1], "d", 1), 1);
+  });
+  for (int calls = 0;; ++calls) {
+    pollfd events[] = {{done[0], POLLIN, 0}, {listener, POLLIN, 0}};
+    EXPECT_GT(poll(events, 2, -1), 0);
+    if (events[0].revents != 0) break;
+    seccomp_notif call = {};
+    EXPECT_EQ(ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &call), 0);
+    if (calls == 0) std::filesystem::rename(dir_.Sub("new"), path_);
+    seccomp_notif_resp response = {};
+    response.id = call.id;
+    response.flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE;
+    EXPECT_EQ(ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &response), 0);
+  }
+  locker.Wait();
+  ASSERT_NE(lock, nullptr);
+  EXPECT_TRUE(lock->Verify().ok());
+  EXPECT_FALSE(AnotherProcessGetsIt());
+  EXPECT_TRUE(Unlock(std::move(lock)).ok());
+  for (const int descriptor : {listener, done[0], done[1]}) close(descriptor);
 }
 
 TEST_F(PosixLockTest, FallsBackToRecordLocksAndSaysSo) {
@@ -401,7 +445,10 @@ TEST_F(PosixLockTest, FallsBackToRecordLocksAndSaysSo) {
   EXPECT_EQ(lock->Caveat(), nullptr);
   ASSERT_TRUE(Unlock(std::move(lock)).ok());
   EXPECT_EQ(RunForked([this] {
-              if (!RefuseDescriptionLocks()) return 1;
+              // A kernel without them.
+              if (FilterDescriptionLocks(SECCOMP_RET_ERRNO | EINVAL, 0) != 0) {
+                return 1;
+              }
               std::unique_ptr<FileLock> first;
               std::unique_ptr<FileLock> second;
               if (!Lock(&first).ok() || first->Caveat() == nullptr) return 2;
