@@ -267,7 +267,8 @@ CompactionIterator::Outcome CompactionIterator::MergeOperands(Entry* entry) {
                                       user_code_.stats);
     }
   }
-  if (!is_merged || !EntryFits(user_key_.size(), operands_.merged().size())) {
+  if (!is_merged || user_key_.size() + operands_.merged().size() >
+                        user_code_.max_merged_bytes) {
     TakeOperand();
     return Outcome::kKept;
   }

@@ -26,6 +26,9 @@ struct CompactionUserCode {
   const MergeOperator* merge_operator = nullptr;
   JobFilter* filter = nullptr;
   StatisticsImpl* stats = nullptr;  // Counts failures.
+  // Operands stay apart if their key and their merge are longer. Tests lower
+  // it.
+  size_t max_merged_bytes = kMaxEntryBytes - kTrailerSize;
 };
 
 // Filters a run of internal keys and keeps the versions that some reader can

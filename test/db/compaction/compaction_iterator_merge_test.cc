@@ -293,6 +293,33 @@ TEST_F(CompactionIteratorMergeTest, RandomHistoriesOfSeveralKeys) {
   }
 }
 
+TEST_F(CompactionIteratorMergeTest, OperandsWhoseMergeIsTooLargeStayApart) {
+  OlderTables none(no_tables_.version(), kNumLevels);
+  for (const ValueType oldest : {ValueType::kValue, ValueType::kMerge}) {
+    const Versions input = {{{"a", 3, ValueType::kMerge, "3"},
+                             {"a", 2, ValueType::kMerge, "2"},
+                             {"a", 1, oldest, "1"},
+                             {"b", 4, ValueType::kMerge, "4"}},
+                            {},
+                            {}};
+    const auto run = [&](OlderTables* older, size_t max_bytes) {
+      return RunIterator(input, {}, older,
+                         {&kJoining, nullptr, &stats_, max_bytes})
+          .entries;
+    };
+    const size_t merged = 1 + std::string("1,2,3").size();
+    for (OlderTables* const older :
+         {static_cast<OlderTables*>(nullptr), &none}) {
+      EXPECT_EQ(run(older, merged).size(), 2u);
+      std::vector<VersionEntry> apart = run(older, merged - 1);
+      ASSERT_EQ(apart.size(), 4u);
+      apart[2].sequence = 1;        // 0 if it is the last version.
+      apart[3] = input.entries[3];  // It is alone, and may be merged.
+      EXPECT_EQ(apart, input.entries);
+    }
+  }
+}
+
 TEST_F(CompactionIteratorMergeTest, ResultsHaveTheNewestNumber) {
   const Versions input = {{{"a", 9, ValueType::kMerge, "9"},
                            {"a", 8, ValueType::kMerge, "8"},
