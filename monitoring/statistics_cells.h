@@ -39,6 +39,7 @@ enum class CounterGroup : uint8_t {
   // A leader's write of one update for itself alone, without and with the log.
   kWriteOne,
   kWriteOneLogged,
+  kSeekFound,
   kCount,
 };
 inline constexpr size_t kCounterGroupCount =

@@ -146,6 +146,8 @@ constexpr std::span<const Ticker> kFound =
 constexpr Ticker kWriteOne[] = {Ticker::kNumberKeysWritten,
                                 Ticker::kWriteDoneBySelf,
                                 Ticker::kWriteWithWal};
+constexpr Ticker kSeekFound[] = {Ticker::kNumberDbSeek,
+                                 Ticker::kNumberDbSeekFound};
 
 }  // namespace
 
@@ -189,6 +191,8 @@ std::span<const Ticker> GroupTickers(CounterGroup group) {
       return std::span(kWriteOne).first(2);
     case CounterGroup::kWriteOneLogged:
       return kWriteOne;
+    case CounterGroup::kSeekFound:
+      return kSeekFound;
     case CounterGroup::kCount:
       break;
   }

@@ -265,8 +265,7 @@ class DbIterator final : public Iterator {
   [[gnu::always_inline]] bool IsSaved(const Slice& user_key) const {
     const Slice saved = saved_key_.slice();
     if (!bytewise_) return Compare(user_key, saved) == 0;
-    return user_key.size() == saved.size() &&
-           ShortEqual(user_key.data(), saved.data(), saved.size());
+    return ShortEqual(user_key, saved);
   }
 
   // The caller may have changed them since the last seek.
@@ -294,7 +293,6 @@ class DbIterator final : public Iterator {
       iterator->at_end_ = false;
       iterator->LookAtBounds();
       iterator->CountMoves();
-      RecordTick(parts.statistics, Ticker::kNumberDbSeek);
       if (IsOperationMeasured(parts.statistics)) [[unlikely]] {
         operation_.emplace(parts.statistics, HistogramType::kDbSeek, parts.env);
       }
@@ -302,9 +300,14 @@ class DbIterator final : public Iterator {
     SeekScope(const SeekScope&) = delete;
     SeekScope& operator=(const SeekScope&) = delete;
     ~SeekScope() {
-      if (!iterator_->valid_) return;
-      RecordTick(iterator_->parts_.statistics, Ticker::kNumberDbSeekFound);
       iterator_->CountEntry();
+      StatisticsImpl* const statistics = iterator_->parts_.statistics;
+      if (statistics == nullptr || !statistics->counts()) return;
+      if (iterator_->valid_) [[likely]] {
+        statistics->TickGroup(CounterGroup::kSeekFound);
+      } else {
+        statistics->TickCounted(Ticker::kNumberDbSeek, 1);
+      }
     }
 
    private:

@@ -201,8 +201,8 @@ SequenceNumber DbReader::ReadSequence(const ReadOptions& options) const {
                                      : versions_->LastSequence();
 }
 
-SuperVersionCache::Read DbReader::BeginRead(ColumnFamily* family,
-                                            const ReadOptions& options) {
+[[gnu::always_inline]] inline SuperVersionCache::Read DbReader::BeginRead(
+    ColumnFamily* family, const ReadOptions& options) {
   // A read transaction pins the SuperVersion of the default family.
   if (options.snapshot != nullptr && family == &family_) {
     const auto* const snapshot =
@@ -225,6 +225,18 @@ void DBImpl::ReleaseSnapshot(const Snapshot* snapshot) {
   if (snapshot == nullptr) return;
   core_.default_family.snapshots()->Release(
       const_cast<SnapshotImpl*>(static_cast<const SnapshotImpl*>(snapshot)));
+}
+
+// Inlined, for a call less in each Get.
+[[gnu::always_inline]] inline Status DbReader::GetInto(
+    ColumnFamily* family, const ReadOptions& options, const Slice& key,
+    ReadTarget* target) {
+  if (TraceWanted()) [[unlikely]]
+    return TracedGet(family, options, key, target);
+  if (IsOperationMeasured(stats_)) [[unlikely]] {
+    return MeasuredGet(family, options, key, target);
+  }
+  return LookUp<false>(family, options, key, target);
 }
 
 Status DBImpl::Get(const ReadOptions& options, const Slice& key,
@@ -261,16 +273,6 @@ Status DBImpl::Get(const ReadOptions& options, ColumnFamilyHandle* handle,
   return reader_.GetInto(family, options, key, &target);
 }
 
-Status DbReader::GetInto(ColumnFamily* family, const ReadOptions& options,
-                         const Slice& key, ReadTarget* target) {
-  if (TraceWanted()) [[unlikely]]
-    return TracedGet(family, options, key, target);
-  if (IsOperationMeasured(stats_)) [[unlikely]] {
-    return MeasuredGet(family, options, key, target);
-  }
-  return LookUp<false>(family, options, key, target);
-}
-
 Status DbReader::TracedGet(ColumnFamily* family, const ReadOptions& options,
                            const Slice& key, ReadTarget* target) {
   const RequestSpan span("DB::Get");
@@ -290,6 +292,26 @@ Status DbReader::MeasuredGet(ColumnFamily* family, const ReadOptions& options,
     if (PerfCounts()) GetPerfContext()->get_read_bytes += target->size();
   }
   return status;
+}
+
+// REQUIRES: the statistics count.
+[[gnu::always_inline]] inline void DbReader::CountGet(
+    const LookupResult& result, bool in_memtable, bool found) {
+  if (found) stats_->TickCounted(Ticker::kBytesRead, result.target->size());
+  const ReadCounts& counts = result.counts;
+  if (!in_memtable && found) [[likely]] {
+    const int level = counts.level;
+    if (counts.packed == ReadCounts::kUsual) [[likely]] {
+      stats_->TickGroup(GroupOfLevel(CounterGroup::kGetL0Usual, level));
+      return;
+    }
+    stats_->TickGroup(GroupOfLevel(CounterGroup::kGetL0, level));
+  } else {
+    stats_->TickGroup(!in_memtable ? CounterGroup::kGetNowhere
+                      : found      ? CounterGroup::kGetFromMemtable
+                                   : CounterGroup::kGetDeletedInMemtable);
+  }
+  if (counts.packed != 0) ReadTotals(counts).Tick(stats_);
 }
 
 // kMeasured: adds to the thread's PerfContext, and records the steps in its
@@ -332,35 +354,17 @@ Status DbReader::LookUp(ColumnFamily* family, const ReadOptions& options,
       ++GetPerfContext()->get_from_memtable_count;
     }
   }
-  CountGet(result.counts, in_memtable, found);
-  if (found) [[likely]] {
-    RecordTick(stats_, Ticker::kBytesRead, target->size());
-    return status;
+  if (stats_ != nullptr && stats_->counts()) {
+    CountGet(result, in_memtable, found);
   }
+  if (found) [[likely]]
+    return status;
   target->Clear();
   if (!status.ok()) return status;
   if (result.state == LookupState::kMerge) {
     return GetMerged(family, options, key, target);
   }
   return Status::NotFound();
-}
-
-void DbReader::CountGet(const ReadCounts& counts, bool in_memtable,
-                        bool found) {
-  if (stats_ == nullptr || !stats_->counts()) return;
-  if (!in_memtable && found) [[likely]] {
-    const int level = counts.level;
-    if (counts.packed == ReadCounts::kUsual) [[likely]] {
-      stats_->TickGroup(GroupOfLevel(CounterGroup::kGetL0Usual, level));
-      return;
-    }
-    stats_->TickGroup(GroupOfLevel(CounterGroup::kGetL0, level));
-  } else {
-    stats_->TickGroup(!in_memtable ? CounterGroup::kGetNowhere
-                      : found      ? CounterGroup::kGetFromMemtable
-                                   : CounterGroup::kGetDeletedInMemtable);
-  }
-  if (counts.packed != 0) ReadTotals(counts).Tick(stats_);
 }
 
 void DBImpl::MultiGet(const ReadOptions& options, ColumnFamilyHandle* family,

@@ -79,7 +79,7 @@ class DbReader final : private IteratorOwner {
                     const MergeOperands& operands, ReadTarget* target);
   [[gnu::noinline]] uint64_t FinishMerges(ColumnFamily* family,
                                           std::vector<MergedLookup>* lookups);
-  void CountGet(const ReadCounts& counts, bool in_memtable, bool found);
+  void CountGet(const LookupResult& result, bool in_memtable, bool found);
   void EndIterator(ColumnFamily* family, SuperVersion* super_version,
                    bool is_own) override;
   static bool SeesAllUpTo(const ColumnFamily& family,

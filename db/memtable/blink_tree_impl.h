@@ -170,12 +170,27 @@ inline size_t BasicBlinkTree<Pause>::Rank(const Node* node, uint64_t word,
 template <typename Pause>
 [[gnu::noinline]] size_t BasicBlinkTree<Pause>::RankAmongEqual(
     const Node* node, uint64_t word, size_t from, const Target& t) const {
+  // Most keys with one prefix differ in their next 8 bytes, which are compared
+  // without a call of memcmp().
+  const auto second_prefix = [this](const Slice& key) -> uint64_t {
+    const Slice user_key = ExtractUserKey(key);
+    if (!comparator_->bytewise() || user_key.size() <= sizeof(uint64_t))
+      return 0;
+    return KeyPrefix(user_key, sizeof(uint64_t));
+  };
+  const uint64_t of_target = second_prefix(t.key);
+  const auto is_below = [&](const Slice& key) {
+    const uint64_t of_key = second_prefix(key);
+    if (of_key != of_target) [[likely]]
+      return of_key < of_target;
+    return comparator_->Compare(key, t.key) < 0;
+  };
   size_t end = Node::Count(word);
   while (from < end) {
     const size_t middle = (from + end) / 2;
     const size_t slot = Node::Slot(word, middle);
     if (node->Prefix(word, middle) == t.prefix &&
-        comparator_->Compare(EntryKey(node->KeyEntry(slot)), t.key) < 0) {
+        is_below(EntryKey(node->KeyEntry(slot)))) {
       from = middle + 1;
     } else {
       end = middle;

@@ -203,14 +203,14 @@ LookupState MemTable::Find(const Slice& user_key, SequenceNumber sequence,
                            uint64_t hash, Slice* value) const {
   if (NeverAdded()) return LookupState::kNotFound;
   const SequenceNumber cover = tombstones_.MaxCovering(user_key, sequence);
-  const std::optional<const char*> entry = index_.Find(user_key, hash);
-  if (entry.has_value()) [[likely]] {
-    if (*entry == nullptr) return AnswerWithout(cover);
-    const Slice key = EntryKey(*entry);
+  if (index_.usable()) [[likely]] {
+    const char* const entry = index_.Find(user_key, hash);
+    if (entry == nullptr) return AnswerWithout(cover);
+    const Slice key = EntryKey(entry);
     if (ExtractSequence(key) <= sequence) return Answer(key, cover, value);
     // Too new for this reader. The index does not have older versions.
   }
-  return FindOrdered(LookupKey(user_key, sequence), cover, value);
+  return FindOrdered(user_key, sequence, cover, value);
 }
 
 const char* MemTable::LowerBound(const Slice& internal_key) const {
@@ -218,8 +218,10 @@ const char* MemTable::LowerBound(const Slice& internal_key) const {
                : baseline_->LowerBound(internal_key);
 }
 
-LookupState MemTable::FindOrdered(const LookupKey& key, SequenceNumber cover,
+LookupState MemTable::FindOrdered(const Slice& user_key,
+                                  SequenceNumber sequence, SequenceNumber cover,
                                   Slice* value) const {
+  const LookupKey key(user_key, sequence);
   const char* const entry = LowerBound(key.internal_key());
   if (entry == nullptr) return AnswerWithout(cover);
   const Slice found_key = EntryKey(entry);

@@ -151,8 +151,10 @@ class MemTable {
   const char* LowerBound(const Slice& internal_key) const;
   // Looks the key up in the ordered structure. `cover` is the sequence number
   // of the newest visible range deletion that covers the key.
-  LookupState FindOrdered(const LookupKey& key, SequenceNumber cover,
-                          Slice* value) const;
+  [[gnu::noinline]] LookupState FindOrdered(const Slice& user_key,
+                                            SequenceNumber sequence,
+                                            SequenceNumber cover,
+                                            Slice* value) const;
 
   // Immutable after construction, but for the number: see SetWalNumber.
   // The counter is null without an account. It is destroyed last, when the

@@ -11,6 +11,7 @@
 #include "db/memtable/memtable_entry.h"
 #include "table/block/internal_key.h"
 #include "util/base/check.h"
+#include "util/bytes/short_copy.h"
 
 namespace varve {
 
@@ -22,31 +23,13 @@ static_assert(kEntryOwnerBytes == PointIndex::kLinkBytes);
 static_assert(Word::is_always_lock_free);
 
 constexpr uint64_t kLocked = 1;
-constexpr uint64_t kAddressMask = (uint64_t{1} << 48) - PointIndex::kLinkBytes;
 constexpr uint64_t kBloomMask = ~uint64_t{0} << 48;
-static_assert((kAddressMask & (kBloomMask | kLocked)) == 0);
 
 constexpr size_t kMinBuckets = 64;
 constexpr size_t kMaxBuckets = size_t{4} << 20;
 // About the size of an entry with small key and value, so that most chains have
 // one key.
 constexpr size_t kBytesPerBucket = 128;
-
-// REQUIRES for both: the word has a Bloom bit, and so it has an address.
-Word* LinkAt(uint64_t word) {
-  return reinterpret_cast<Word*>(word & kAddressMask);
-}
-const char* EntryAt(uint64_t word) {
-  return reinterpret_cast<const char*>(LinkAt(word) + 1);
-}
-
-uint64_t WordOf(uint64_t bloom, const Word* link) {
-  const auto address = reinterpret_cast<uintptr_t>(link);
-  // The supported systems return addresses of more than 48 bits only on
-  // request.
-  VARVE_DCHECK((address & ~kAddressMask) == 0);
-  return bloom | address;
-}
 
 // An array of at most this size comes from the heap: the system calls and the
 // faults of a mapping take longer than clearing it.
@@ -160,7 +143,7 @@ size_t PointIndex::MemoryUsage() const {
   Slice other_key;
   while ((word & bloom_bit) != 0) {
     other_key = EntryKey(EntryAt(word));
-    if (ExtractUserKey(other_key) == user_key) break;
+    if (ShortEqual(ExtractUserKey(other_key), user_key)) break;
     if (max_steps-- == 0) [[unlikely]] {
       // T4. release pairs with the acquire of T1.
       bucket->store(bucket_word, std::memory_order_release);
@@ -249,9 +232,7 @@ void PointIndex::Grow() {
   growing_.store(false, std::memory_order_release);
 }
 
-std::optional<const char*> PointIndex::FindInAll(const Slice& user_key,
-                                                 uint64_t hash) const {
-  if (!usable()) return std::nullopt;
+const char* PointIndex::FindInAll(const Slice& user_key, uint64_t hash) const {
   const char* entry = nullptr;
   uint64_t highest = 0;
   // T8. acquire pairs with T6. All of them: B7.
@@ -278,18 +259,6 @@ void PointIndex::PrefetchInArrays(uint64_t hash, size_t count) const {
        array != nullptr && count > 0; array = array->older, --count) {
     __builtin_prefetch(&array->words[hash & array->mask]);
   }
-}
-
-const char* PointIndex::FindInChain(uint64_t word, const Slice& user_key,
-                                    uint64_t hash) {
-  const uint64_t bloom_bit = BloomBit(hash);
-  do {
-    const char* const entry = EntryAt(word);
-    if (ExtractUserKey(EntryKey(entry)) == user_key) return entry;
-    // T5. acquire pairs with the release of T2 and T3.
-    word = LinkAt(word)->load(std::memory_order_acquire);
-  } while ((word & bloom_bit) != 0);
-  return nullptr;
 }
 
 void PointIndex::TEST_InsertInto(size_t age, char* entry, Slice key,

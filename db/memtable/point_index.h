@@ -146,8 +146,11 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
-#include <optional>
 
+#include "db/memtable/memtable_entry.h"
+#include "table/block/internal_key.h"
+#include "util/base/check.h"
+#include "util/bytes/short_copy.h"
 #include "util/threads/memory_account.h"
 #include "varve/slice.h"
 
@@ -183,8 +186,8 @@ class PointIndex {
   void Insert(char* entry, Slice key, uint64_t hash);
 
   // Returns the user key's entry with the highest sequence number, or null.
-  // Returns nullopt if the index is not usable.
-  std::optional<const char*> Find(const Slice& user_key, uint64_t hash) const {
+  // REQUIRES: usable().
+  const char* Find(const Slice& user_key, uint64_t hash) const {
     // T8. relaxed: see T6.
     const Word* const words = only_words_.load(std::memory_order_relaxed);
     if (words == nullptr) [[unlikely]]
@@ -227,6 +230,7 @@ class PointIndex {
  private:
   using Word = std::atomic<uint64_t>;
 
+  static constexpr uint64_t kAddressMask = (uint64_t{1} << 48) - kLinkBytes;
   static constexpr size_t kPageBytes = 4096;
   // An array with more entries per bucket is full. A memtable that is not
   // larger than its write buffer does not reach this.
@@ -259,13 +263,37 @@ class PointIndex {
   // chain.
   static bool InsertInto(Word* bucket, size_t max_steps, char* entry, Slice key,
                          uint64_t hash);
+  static uint64_t WordOf(uint64_t bloom, const Word* link) {
+    const auto address = reinterpret_cast<uintptr_t>(link);
+    // The supported systems return addresses of more than 48 bits only on
+    // request.
+    VARVE_DCHECK((address & ~kAddressMask) == 0);
+    return bloom | address;
+  }
+  // REQUIRES for both: the word has a Bloom bit, and so it has an address.
+  static Word* LinkAt(uint64_t word) {
+    return reinterpret_cast<Word*>(word & kAddressMask);
+  }
+  static const char* EntryAt(uint64_t word) {
+    return reinterpret_cast<const char*>(LinkAt(word) + 1);
+  }
+  // REQUIRES: the word has the hash's Bloom bit.
   static const char* FindInChain(uint64_t word, const Slice& user_key,
-                                 uint64_t hash);
+                                 uint64_t hash) {
+    const uint64_t bloom_bit = BloomBit(hash);
+    do {
+      const char* const entry = EntryAt(word);
+      if (ShortEqual(ExtractUserKey(EntryKey(entry)), user_key)) return entry;
+      // T5. acquire pairs with the release of T2 and T3.
+      word = LinkAt(word)->load(std::memory_order_acquire);
+    } while ((word & bloom_bit) != 0);
+    return nullptr;
+  }
   [[gnu::noinline]] void InsertOrGrow(char* entry, Slice key, uint64_t hash);
   bool IsFull(const Array& array) const;
   void Grow();
-  [[gnu::noinline]] std::optional<const char*> FindInAll(const Slice& user_key,
-                                                         uint64_t hash) const;
+  [[gnu::noinline]] const char* FindInAll(const Slice& user_key,
+                                          uint64_t hash) const;
   // Prefetches in up to `count` of the newest arrays.
   [[gnu::noinline]] void PrefetchInArrays(uint64_t hash, size_t count) const;
 

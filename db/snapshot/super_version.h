@@ -25,12 +25,9 @@ struct SuperVersion {
 
   // Looks the key up in the memtables, newest first.
   LookupState Find(const TableLookup& lookup, ReadTarget* target) const {
-    LookupState state = FindIn(*memtable, lookup, target);
-    for (const MemTable* older : immutable) {
-      if (state != LookupState::kNotFound) break;
-      state = FindIn(*older, lookup, target);
-    }
-    return state;
+    const LookupState state = FindIn(*memtable, lookup, target);
+    if (state != LookupState::kNotFound || immutable.empty()) return state;
+    return FindInImmutable(lookup, target);
   }
   // Adds the versions of the lookup's key that are visible to it, newest first,
   // until *versions needs no more. Reads files. REQUIRES: the caller is inside
@@ -59,6 +56,15 @@ struct SuperVersion {
   std::atomic<int> refs{1};
 
  private:
+  [[gnu::noinline]] LookupState FindInImmutable(const TableLookup& lookup,
+                                                ReadTarget* target) const {
+    LookupState state = LookupState::kNotFound;
+    for (const MemTable* older : immutable) {
+      state = FindIn(*older, lookup, target);
+      if (state != LookupState::kNotFound) break;
+    }
+    return state;
+  }
   static LookupState FindIn(const MemTable& table, const TableLookup& lookup,
                             ReadTarget* target) {
     Slice value;

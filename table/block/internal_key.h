@@ -12,6 +12,7 @@
 #include <string>
 
 #include "util/bytes/coding.h"
+#include "util/bytes/short_copy.h"
 #include "varve/comparator.h"
 #include "varve/slice.h"
 #include "varve/status.h"
@@ -99,7 +100,7 @@ Status LookupTypeError(uint8_t type, size_t offset);
 // Writes an internal key to memory of the user key's size plus kTrailerSize.
 inline Slice WriteInternalKey(char* to, const Slice& user_key,
                               uint64_t trailer) {
-  if (!user_key.empty()) memcpy(to, user_key.data(), user_key.size());
+  ShortCopy(to, user_key.data(), user_key.size());
   EncodeFixed64(to + user_key.size(), trailer);
   return Slice(to, user_key.size() + kTrailerSize);
 }

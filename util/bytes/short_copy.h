@@ -49,6 +49,10 @@ inline bool ShortEqual(const char* a, const char* b, size_t size) {
                        a[size - 1] == b[size - 1]);
 }
 
+inline bool ShortEqual(const Slice& a, const Slice& b) {
+  return a.size() == b.size() && ShortEqual(a.data(), b.data(), a.size());
+}
+
 // Returns whether the bytes begin with a short prefix.
 inline bool StartsWithShort(const Slice& bytes, const Slice& prefix) {
   return bytes.size() >= prefix.size() &&

@@ -1,4 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
+//
 // Goal: the point index finds the newest version of every key that was
 // inserted and of no other, whatever the order of inserts, the collisions and
 // the threads; and a memtable answers with it as its ordered list alone would.
@@ -62,7 +64,7 @@ TEST(PointIndexTest, IsUsableUnlessOfNoBuckets) {
   char* const entry = bytes + PointIndex::kLinkBytes;
   none.Insert(entry, EntryKey(entry), 0);
   none.Prefetch(0);
-  EXPECT_EQ(none.Find("key", 0), std::nullopt);
+  EXPECT_EQ(none.Find("key", 0), nullptr);
 }
 
 TEST(PointIndexTest, ChargesAPageForEachInsertUntilAllAreCharged) {

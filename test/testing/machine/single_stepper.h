@@ -10,6 +10,7 @@
 // memory. Then it runs as a whole, up to a breakpoint after its end.
 
 #include <dlfcn.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/ptrace.h>
 #include <sys/uio.h>
@@ -154,6 +155,33 @@ inline SingleStepper::SingleStepper(Mode mode) {
   }
 }
 
+// Keeps this thread and another process's on one processor. The two run in
+// turns: on two processors, each of which halts while it waits, a step can take
+// tens of microseconds, and an operation is so slow that it is noted as slow.
+class OneProcessor {
+ public:
+  explicit OneProcessor(pid_t other) : other_(other) {
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(static_cast<unsigned>(sched_getcpu()), &one);
+    sched_getaffinity(0, sizeof(before_), &before_);
+    for (const pid_t thread : {other_, pid_t{0}}) {
+      sched_setaffinity(thread, sizeof(one), &one);  // A refusal costs time.
+    }
+  }
+  OneProcessor(const OneProcessor&) = delete;
+  OneProcessor& operator=(const OneProcessor&) = delete;
+  ~OneProcessor() {
+    for (const pid_t thread : {other_, pid_t{0}}) {
+      sched_setaffinity(thread, sizeof(before_), &before_);
+    }
+  }
+
+ private:
+  const pid_t other_;
+  cpu_set_t before_;
+};
+
 inline StepReport SingleStepper::Run(uint64_t pieces, const Child& child) {
   report_ = StepReport();
   places_.clear();
@@ -164,7 +192,10 @@ inline StepReport SingleStepper::Run(uint64_t pieces, const Child& child) {
     return report_;
   }
   Start(child);
-  if (report_.error.empty()) StepThrough(pieces);
+  if (report_.error.empty()) {
+    const OneProcessor shared(pid_);
+    StepThrough(pieces);
+  }
   Reap();
   return report_;
 }
