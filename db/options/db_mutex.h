@@ -11,6 +11,7 @@
 //
 // The mutexes of two databases have the same name. No thread holds two of them.
 
+#include "util/base/mutex.h"
 #include "util/base/thread_annotations.h"
 
 namespace varve {
@@ -18,5 +19,14 @@ namespace varve {
 class VARVE_CAPABILITY("DB mutex") DbMutexRole {};
 
 inline constexpr DbMutexRole kDbMutex;
+
+// The DB mutex of parts that work without a DbCore.
+class LoneDbMutex {
+ public:
+  Mutex* lockable() VARVE_RETURN_CAPABILITY(kDbMutex) { return &mutex_; }
+
+ private:
+  Mutex mutex_;
+};
 
 }  // namespace varve

@@ -460,16 +460,17 @@ class Repairer {
     std::vector<std::unique_ptr<TableCache>> caches;
     std::vector<std::unique_ptr<FamilyVersions>> families;
     std::vector<VersionSet::FamilyEdit> edits;
-    Mutex mutex;
-    VersionSet versions(path_, env_, &mutex);
+    LoneDbMutex mutex;
+    VersionSet versions(path_, env_, mutex.lockable());
     ManifestState empty;
     empty.next_file_number = next_number_;
     empty.last_sequence = last_sequence_;
     empty.max_column_family = families_->max_id();
     empty.key_folding = KeyFoldingName(options_.db.key_case);
-    MutexLock lock(&mutex);
+    MutexLock lock(mutex.lockable());
     versions.Initialize(&empty, directory_.get());
-    families_->ForEach([&](uint32_t id, RepairFamily* family) {
+    families_->ForEach([&](uint32_t id,
+                           RepairFamily* family) VARVE_REQUIRES(kDbMutex) {
       caches.push_back(std::make_unique<TableCache>(
           path_, env_, FileOptions(), TableReaderOptions(), kMaxOpenFiles,
           false, &pool_));

@@ -100,7 +100,7 @@ TEST(InstrumentedFileTest, CountsEachByteReadOnce) {
   StatisticsImpl statistics{StatisticsOptions()};
   const auto file = NewInstrumentedFile(std::make_unique<ReadableFile>(),
                                         &statistics, Env::Default());
-  const auto counted = [&, before = uint64_t{0}]() mutable {
+  auto counted = [&, before = uint64_t{0}]() mutable {
     const uint64_t now = statistics.getTickerCount(Ticker::kTableReadBytes);
     return now - std::exchange(before, now);
   };

@@ -63,7 +63,7 @@ class ColumnFamilyTest : public ::testing::Test {
   const std::unique_ptr<Env> env_ = NewMemoryEnv(Env::Default());
   int asked_to_free_ = 0;
   FamilyParts parts_{&options_, env_.get(), [this] { ++asked_to_free_; }};
-  TestDbMutex& mutex_ = parts_.mutex;
+  LoneDbMutex& mutex_ = parts_.mutex;
   VersionSet& versions_ = parts_.versions;
   ColumnFamily& family_ = parts_.family;
   SequenceNumber sequence_ = 0;

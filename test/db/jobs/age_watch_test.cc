@@ -65,7 +65,7 @@ class AgeWatchTest : public ::testing::Test {
   }
 
   DateEnv env_;
-  TestDbMutex mutex_;
+  LoneDbMutex mutex_;
   BackgroundScheduler scheduler_{&env_, mutex_.lockable()};
   bool wanted_ = true;  // Guarded by mutex_, like the next members.
   uint64_t shortest_age_s_ = 100;

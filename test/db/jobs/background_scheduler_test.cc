@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: jobs are counted from the moment they are queued until they end.
 // Dropped jobs do nothing, even after the scheduler was destroyed. Method: an
@@ -61,7 +62,7 @@ class BackgroundSchedulerTest : public ::testing::Test {
   }
 
   QueueEnv env_;
-  TestDbMutex mutex_;
+  LoneDbMutex mutex_;
   std::unique_ptr<BackgroundScheduler> scheduler_ =
       std::make_unique<BackgroundScheduler>(&env_, mutex_.lockable());
   int jobs_done_ = 0;

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: threads of the library have the scheduling of the thread that opened
 // the database, whichever thread causes their creation, and only the pool of

@@ -27,12 +27,12 @@ class Listener : public EventListener {
   }
   std::vector<std::string> heard;
   EventQueue* queue = nullptr;
-  TestDbMutex* mutex = nullptr;
+  LoneDbMutex* mutex = nullptr;
   bool was_delivering = true;
 };
 
 TEST(EventQueueTest, DeliversInOrderAndSaysSo) {
-  TestDbMutex mutex;
+  LoneDbMutex mutex;
   const auto listener = std::make_shared<Listener>();
   EventQueue queue({listener}, mutex.lockable());
   listener->queue = &queue;
@@ -52,7 +52,7 @@ TEST(EventQueueTest, DeliversInOrderAndSaysSo) {
 }
 
 TEST(EventQueueTest, KeepsNothingWithoutListeners) {
-  TestDbMutex mutex;
+  LoneDbMutex mutex;
   EventQueue queue({}, mutex.lockable());
   EXPECT_FALSE(queue.HasListeners());
   queue.Add([](EventListener*) { ADD_FAILURE(); });

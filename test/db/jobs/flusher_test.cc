@@ -249,19 +249,19 @@ TEST_F(FlusherTest, DeclinesARequestOfTheBudgetAfterAnError) {
   other_options_.write_buffer_manager = std::make_shared<WriteBufferManager>(
       1 << 20, nullptr, /*allow_stall=*/true);
   ColumnFamily* const b = parts_.Add("b", &other_options_);
-  b->JoinBudget();
+  b->memtables().JoinBudget();
   parts_.Put(b, "key", 2 << 20);
-  b->account()->budget()->TEST_WaitForRequests();
-  EXPECT_TRUE(b->account()->IsSwitchRequested());
-  EXPECT_TRUE(b->account()->ShouldStall());
+  b->memtables().account()->budget()->TEST_WaitForRequests();
+  EXPECT_TRUE(b->memtables().account()->IsSwitchRequested());
+  EXPECT_TRUE(b->memtables().account()->ShouldStall());
   env_.FailAfter(0, Status::IOError("test"), kSyncOperation);
   {
-    MutexLock lock(&parts_.mutex);
+    MutexLock lock(parts_.core.mutex());
     EXPECT_FALSE(parts_.flusher.FlushLogLocked(true).ok());
   }
   parts_.flusher.RequestSwitch(b);
-  EXPECT_FALSE(b->account()->ShouldStall());
-  b->LeaveBudget();
+  EXPECT_FALSE(b->memtables().account()->ShouldStall());
+  b->memtables().LeaveBudget();
 }
 
 // No writer comes to do it.

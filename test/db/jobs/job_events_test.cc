@@ -37,7 +37,7 @@ class JobEventsTest : public ::testing::Test {
     return recorder_->heard;
   }
 
-  TestDbMutex mutex_;
+  LoneDbMutex mutex_;
   const std::shared_ptr<Recorder> recorder_ = std::make_shared<Recorder>();
   EventQueue events_{{recorder_}, mutex_.lockable()};
 };

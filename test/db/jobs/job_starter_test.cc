@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: a job begins when it is due, and never in a database that must not
 // change. Method: the parts of a database in memory; jobs that only count.

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: what is obsolete is removed, and not while somebody needs it to stay.
 // Method: logs of a database in memory that is made of its parts alone; what

@@ -34,7 +34,7 @@ class QuietWatchTest : public ::testing::Test {
     while (watch_.is_running()) scheduler_.WaitLocked();
   }
 
-  TestDbMutex mutex_;
+  LoneDbMutex mutex_;
   BackgroundScheduler scheduler_{Env::Default(), mutex_.lockable()};
   bool wanted_ = true;  // Guarded by mutex_, like the next members.
   int writing_ = 0;

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads variants
 //
 // Goal: a snapshot and a read transaction see one moment, whatever happens
 // after it, wherever they are taken, moved and ended, and keep what they need

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: optimized
 //
 // Goal: no order of steps lets a compaction drop what a snapshot sees, or lets
 // a SuperVersion be freed while it is pinned, or never. Method: the code of

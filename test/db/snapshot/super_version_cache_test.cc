@@ -24,12 +24,12 @@ class DeletingDisposer final : public SuperVersionDisposer {
 
 TEST(SuperVersionCacheTest, EachInstallHasABarrier) {
   for (const bool locks_reads : {false, true}) {
-    Mutex mutex;
+    LoneDbMutex mutex;
     DeletingDisposer disposer;
-    SuperVersionCache cache(locks_reads, &mutex, &disposer, nullptr);
+    SuperVersionCache cache(locks_reads, mutex.lockable(), &disposer, nullptr);
     for (int i = 0; i < 3; ++i) {
       const uint64_t barriers = TEST_HeavyBarrierCount();
-      MutexLock lock(&mutex);
+      MutexLock lock(mutex.lockable());
       cache.InstallLocked(new SuperVersion);
       EXPECT_GT(TEST_HeavyBarrierCount(), barriers) << locks_reads;
     }

@@ -38,7 +38,7 @@ TEST(VersionSetTest, AChangeThatCannotBeAppliedLeavesNoManifestToRemove) {
       {"/db", env.get(), FileOptions(), TableReaderOptions(), 10}};
   FamilyVersions first("default", &comparator, &caches[0], true);
   FamilyVersions second("second", &comparator, &caches[1], true);
-  TestDbMutex mutex;
+  LoneDbMutex mutex;
   VersionSet versions("/db", env.get(), mutex.lockable());
   MutexLock lock(mutex.lockable());
   ManifestState state;
@@ -171,7 +171,7 @@ class BadEditsTest : public ::testing::Test {
       {"/db", env_.get(), FileOptions(), TableReaderOptions(), 10}};
   FamilyVersions first_{"default", &comparator_, &caches_[0], true};
   FamilyVersions second_{"second", &comparator_, &caches_[1], true};
-  TestDbMutex mutex_;
+  LoneDbMutex mutex_;
   VersionSet versions_{"/db", env_.get(), mutex_.lockable()};
 };
 
@@ -244,16 +244,18 @@ TEST_F(BadEditsTest, OfFamiliesAreNotWritten) {
   FamilyVersions foreign("second", &comparator_, &caches_[2], true);
   FamilyVersions unknown("third", &comparator_, &caches_[3], true);
   {
-    TestDbMutex mutex;
+    LoneDbMutex mutex;
     VersionSet other("/other", env_.get(), mutex.lockable());
-    MutexLock lock(mutex.lockable());
-    ManifestState state;
-    other.Initialize(&state, directory_.get());
-    FamilyManifest manifest;
-    manifest.id = second_.id();
-    other.AddFamilyLocked(&foreign, &manifest);
-    manifest.id = 7;
-    other.AddFamilyLocked(&unknown, &manifest);
+    {
+      MutexLock lock(mutex.lockable());
+      ManifestState state;
+      other.Initialize(&state, directory_.get());
+      FamilyManifest manifest;
+      manifest.id = second_.id();
+      other.AddFamilyLocked(&foreign, &manifest);
+      manifest.id = 7;
+      other.AddFamilyLocked(&unknown, &manifest);
+    }
     for (FamilyVersions* const family : {&foreign, &unknown}) {
       ExpectRefused(
           family, [](VersionEdit* edit) { edit->SetLogNumber(3); },
@@ -275,7 +277,7 @@ TEST_F(BadEditsTest, OfFamiliesAreNotWritten) {
 
 // The second edit of a group is refused, and the first is in the MANIFEST.
 TEST_F(BadEditsTest, AGroupWithoutSpaceForAllIsInDoubt) {
-  MutexLock lock(&mutex_);
+  MutexLock lock(mutex_.lockable());
   const uint64_t manifest = versions_.manifest_number();
   VersionEdit fits;
   fits.AddFile(0, File(40, "a", "c"));

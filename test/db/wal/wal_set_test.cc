@@ -79,7 +79,7 @@ class WalSetTest : public ::testing::Test {
   FaultInjectionEnv env_{memory_.get()};
   Options options_;
   DbDirectory place_{&env_, "/db"};
-  TestDbMutex mutex_;
+  LoneDbMutex mutex_;
   WalSet wals_{&place_, &options_, nullptr, mutex_.lockable()};
 };
 
@@ -119,7 +119,8 @@ TEST_F(WalSetTest, ARefusedWriterOfAGroupIsNotLogged) {
   Actor actors[2];
   WriteQueue::Writer* const followers[] = {&refused, &last};
   for (size_t i = 0; i < 2; ++i) {
-    actors[i].Start([&queue, writer = followers[i]] { queue.Join(writer); });
+    actors[i].Start(
+        [&queue, writer = followers[i]] { (void)queue.Join(writer); });
     while (queue.Form(&leader).count < i + 2) std::this_thread::yield();
   }
   refused.is_refused = true;

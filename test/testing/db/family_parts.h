@@ -101,7 +101,7 @@ struct FamilyParts {
   const std::function<void()> free_later;
   // Called for the budget of write buffers, on its thread.
   std::function<void(ColumnFamily*)> request_switch = [](ColumnFamily*) {};
-  TestDbMutex mutex;
+  LoneDbMutex mutex;
   WriteQueue queue;
   FilePool file_pool;
   VersionSet versions;
