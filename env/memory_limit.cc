@@ -96,7 +96,7 @@ struct Hierarchy {
   std::string mount_point;  // With MemoryLimitSources::root.
 };
 
-// A line is "<number>:<controllers>:<path>". That of v2 is "0::<path>".
+// A line is "<number>:<controllers>:<path>". Under v2 it is "0::<path>".
 Hierarchy FindGroup(std::string_view text) {
   Hierarchy found;
   while (!text.empty()) {

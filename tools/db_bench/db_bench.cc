@@ -340,8 +340,8 @@ std::string DescribeAll() {
          DescribeSeekRuns();
 }
 
-// The benchmarks to run: all of one kind, since those of `benchmarks` share a
-// database, and each of `seeks` has its own.
+// The benchmarks to run: all of one kind, since `benchmarks` share a
+// database, and each of `seeks` has one of its own.
 struct Chosen {
   std::vector<const Benchmark*> benchmarks;
   std::vector<const SeekRun*> seeks;

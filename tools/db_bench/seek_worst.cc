@@ -17,7 +17,7 @@ namespace varve {
 
 namespace {
 
-// What makes a report vain.
+// Why a report is vain.
 enum class Vanity : uint8_t {
   kLive,      // The keys are put again at once.
   kSnapshot,  // A snapshot needs them, and they are put again.
