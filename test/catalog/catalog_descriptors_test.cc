@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads unsanitized
 //
 // Goal: a catalog has as many databases as it likes, whatever the limit of file
 // descriptors, as long as not all are in use at once. Method: more databases

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: optimized variants
 //
 // Goal: however many calls of the operating system fail one after the other,
 // and whenever the catalog is closed or loses power in between, a database

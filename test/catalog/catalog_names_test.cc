@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: variants
 //
 // Goal: names that could harm a file system or the reader of a listing are
 // refused. Every other name has its own directory, which any file system can

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: variants
 //
 // Goal: a name in any case finds its database. A database stays open while a
 // reference to it exists, and exists or not as the last successful call left

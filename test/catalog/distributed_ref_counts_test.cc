@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: a thread that ends an object misses no reference to it, whichever
 // threads took, hold or returned the reference, and whichever of them have

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads unsanitized
 
 // Goal: opens that run out of descriptors get the ones that owners release, the
 // program keeps its reserve, and waits end. Method: owners that hold

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 
 // Goal: requested space for descriptors exists, no descriptor stays open, and
 // limits are kept. Method: reads the size of the process's descriptor table

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 
 // Goal: every Env keeps the contract of varve/env.h. Method: the same cases
 // over the operating system, over memory, and over memory with the fault

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: unsanitized
 
 // Goal: a process that has no descriptor for a ring at its first batch of reads
 // gets one later. Method: all descriptors are taken, then given back. In a

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads variants
 
 // Goal: batches of reads, and openings with reads, give what the same calls one
 // by one give, whatever the kernel makes of io_uring. Method: random requests

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 
 // Goal: what only the environment of the operating system does: direct reads,
 // space given back, locks against other processes, descriptors that children

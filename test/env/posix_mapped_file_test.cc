@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 
 // Goal: a file written through a mapping holds what was appended, is there for
 // others at once, is as long as it should be when closed, and reports a full or

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: the channel delivers each value once, keeps the order of one sender's
 // values, and refuses values that it has no space for. Method: senders that

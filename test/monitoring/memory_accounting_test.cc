@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: live memory is known exactly, by kind and by the thread that allocated
 // it, whichever thread frees it, even after the allocating thread has ended; in

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: in each of the three forms, no event is lost or counted elsewhere,
 // whatever threads do; distributions are as exact as is said; and texts and

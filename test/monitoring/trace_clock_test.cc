@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: the times of spans make sense whatever the clock does. Method: millions
 // of spans of threads that are moved between cores; a simulated processor whose

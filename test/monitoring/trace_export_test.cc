@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: the files that sinks write are what other programs read. Method: the
 // text of some records; python's reader of JSON takes every line.

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: traces are the trees that programs scope out, by whatever thread, with
 // times that make sense, and nothing is lost without being counted. Method:

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: traces name threads as the kernel does, and their names are found
 // although the threads have ended. Method: threads with names.

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: the clock of traces is the time stamp counter only where that can be
 // trusted, and ticks become the right time. Method: the choice under facts of

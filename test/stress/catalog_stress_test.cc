@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: whatever is created, dropped and closed at the same time, a reference
 // leads to an open database of the requested name, and no write is lost to a

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: any number of threads may read, write, iterate, take snapshots, flush
 // and compact at once, and each sees a consistent database. Method: values

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: families can be created, dropped, flushed, compacted and set while
 // others write and read. A reader never sees a batch in one family and not in

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: a thread may read while it reads, the same database or another one, as
 // it does from a comparator that reads. Method: such a comparator, while the

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: DB::OpenForReadOnly and the commands of `varve` beside a process that
 // writes: no error, no wrong answer. Method: this program starts itself as a

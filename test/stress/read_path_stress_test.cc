@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: reads that take no lock see a consistent database whatever happens
 // around them, and leave nothing pinned: not by threads that died, nor by

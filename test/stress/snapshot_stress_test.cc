@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: what a snapshot or a read transaction shows never changes, whatever
 // writers, flushes and compactions do, and wherever it is handed to. Method:

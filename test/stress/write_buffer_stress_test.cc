@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: whatever threads do to one budget at once, nothing is lost from its
 // sums, no client is called after it has unregistered, and no writer hangs.

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: concurrent writes of all kinds, together with operations that must not
 // interfere, each take effect exactly once, as a whole, and are visible to

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: both block caches count bytes exactly, evict blocks that were not used
 // recently, never free a block in use, and give every thread the same block.

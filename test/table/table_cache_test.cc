@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads variants
 //
 // Goal: tables are opened once, however many ask at the same time, never more
 // files than allowed are open, what tables know of themselves stays when their

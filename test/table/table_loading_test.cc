@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads variants
 //
 // Goal: a table whose index is loaded at first use tells its properties before,
 // is loaded once by however many threads, is charged for what it takes, and

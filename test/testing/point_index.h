@@ -54,7 +54,7 @@ class Index {
   }
   // The sequence number found, 0 if none.
   SequenceNumber Find(const std::string& key, uint64_t hash) const {
-    const char* const entry = index_.Find(key, hash).value();
+    const char* const entry = index_.Find(key, hash);
     if (entry == nullptr) return 0;
     const Slice internal_key = EntryKey(entry);
     EXPECT_EQ(ExtractUserKey(internal_key), Slice(key));

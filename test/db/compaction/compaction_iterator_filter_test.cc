@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: optimized
 //
 // Goal: a compaction filter is asked about just the versions that no snapshot
 // needs, what it decides is what readers of the present see, and snapshots see

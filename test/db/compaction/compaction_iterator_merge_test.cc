@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: optimized
 //
 // Goal: flushes and compactions merge operands so that each reader sees what it
 // saw, whatever snapshots, deletions, older tables and failures there are, and

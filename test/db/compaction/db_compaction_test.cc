@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: flushes and compactions move data through the levels, drop versions
 // that no reader can see, and remove their inputs. Method: tiny levels,

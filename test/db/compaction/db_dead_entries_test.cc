@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads variants
 //
 // Goal: deletions that hide nothing are dropped at the flush, no others are,
 // and space of dead entries comes back in databases of any size and shape.

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads variants
 //
 // Goal: if deletions hide much data, compactions reclaim its space without a
 // request, at any level. They do not read tables that are hidden as a whole,

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 
 // Goal: a walk over many dead entries is slow once. Later walks step over them,
 // and background work removes them wherever they are, but not while a snapshot

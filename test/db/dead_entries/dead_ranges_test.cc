@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 
 // Goal: no reader steps over a key that is live for it. Method: a model of a
 // database, whose versions are kept with their sequence numbers, checks each

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 
 // Goal: reports of long walks stay few, cover what was walked, and lose nothing
 // but what a busy moment drops. Method: lists of walks with known unions,

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: a failed sync is reported to every caller until it is forgiven, and
 // nobody waits for the device to learn of it. Method: a directory whose syncs

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: background work runs side by side where it may, stops at once when it
 // must, follows options changed under way, and counts what it did. Method:

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: iterators over many deleted keys show exactly the entries of their
 // moment, in both directions, and count what they skip. Method: databases of

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads unsanitized
 //
 // Goal: a database lives with the descriptors that the rest of the process
 // leaves to it, and the program has the reserve. Method: limits that are

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: listeners receive each background event once, in order, while no lock
 // is held. Method: a listener that records all calls and reads the DB in them;

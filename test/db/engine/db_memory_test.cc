@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: the memory of a database is accounted for by kind and by thread, and
 // comes back when it is closed. Method: sums before and after, of a database

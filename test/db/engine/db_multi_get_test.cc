@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads variants
 
 // Goal: MultiGet of what is not in memory answers as Get does, each key for
 // itself, and reads the blocks of a batch together. Method: one database of

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: a DB that a failure has made read-only can be made writable again, by
 // itself if the device was full, without losing what was acknowledged, also if

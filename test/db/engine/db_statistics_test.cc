@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: a DB counts and measures its operations unless this is disabled, a
 // thread sees its own part, and properties show the totals. Method: operations

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: optimized threads variants
 //
 // Goal: no signal handler of the embedding program runs on a thread of the
 // library. Method: a database, and traces, that have all kinds of threads at

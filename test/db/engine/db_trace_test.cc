@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads variants
 //
 // Goal: what the engine does for a request is in its trace, step by step, also
 // what another thread did for it. Method: scripted requests, of which the tree

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: a dropped family is read through its handle until that goes, is written
 // to by nobody, and leaves nothing behind; and nothing else goes with it.

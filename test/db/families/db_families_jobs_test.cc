@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: no work of a family waits for a long CompactRange of another family.
 // Method: a compaction filter that blocks, and calls for other families.

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: optimized
 //
 // Goal: families share the logs, and each gets back what is its own: no log
 // goes that a family needs, none stays for an idle family, and no family waits

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: variants
 //
 // Goal: whichever call of the operating system fails, and whenever the power
 // does, no acknowledged write is lost and nothing crashes or hangs. Method: a

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: unsanitized
 //
 // Goal: a container that refuses system calls which the engine can do without
 // costs speed, and no function. Method: a filter of system calls in a child

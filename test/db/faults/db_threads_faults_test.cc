@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: optimized threads variants
 //
 // Goal: several threads use one database while system calls fail, and it is
 // resumed, loses power or is closed. All data that was acknowledged and synced

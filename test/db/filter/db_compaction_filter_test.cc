@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: compaction filters see each job's context, decide on what they should,
 // and cannot damage or block a database.

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: variants
 //
 // Goal: in a case-insensitive database every call folds its keys, invalid text
 // is refused everywhere and changes nothing, and the setting stays with the

@@ -1,4 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
+//
 // Goal: the interleavings B1 to B8 of db/memtable/blink_tree.h do no harm.
 // Method: a tree whose protocol calls back at each step. There, the test runs
 // other operations to their end, or lets another thread reach a step of its

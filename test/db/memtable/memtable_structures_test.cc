@@ -1,4 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
+//
 // Goal: both structures that order a memtable's entries agree with a sorted set
 // of keys, whatever the keys, their order, the comparator and the number of
 // threads. Method: random inserts of keys that are hard to tell apart against a

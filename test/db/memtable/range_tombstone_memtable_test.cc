@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: range deletions of a memtable are found as soon as they were added, by
 // any thread, and many of them stay cheap. Method: random ones against a list,

@@ -1,4 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
+//
 // Goal: memory of memtables is counted exactly, the budget asks for the right
 // memtable and no more often than needed, and the cache is charged and
 // released. Method: families without an engine, which grow and switch charges

@@ -1,4 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
+//
 // Goal: no stall for the budget of write buffers lasts for ever, and memtables
 // report their memory. Method: writers that wait as the engine's do, while
 // families without an engine free memory or do not; and real memtables.

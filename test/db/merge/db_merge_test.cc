@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: a key with merge operands reads as if the operator had been applied at
 // each write, wherever its versions are: in memtables, in tables, on both sides

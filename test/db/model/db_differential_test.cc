@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: optimized variants
 //
 // Goal: the fast path of reads, which knows that keys are in bytewise order,
 // finds exactly what the general path finds, which asks a comparator. Method:

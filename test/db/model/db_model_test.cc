@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads variants
 //
 // Goal: whatever is done to a DB with 1 to 8 column families, in whatever order
 // and with whatever options, each family answers as a std::map does; after a

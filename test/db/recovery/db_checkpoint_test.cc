@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: a checkpoint is the database at one moment, whole and independent, or
 // it is not there. Method: checkpoints in quiet and while writers and

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: optimized
 //
 // Goal: recovery writes tables while it reads the logs, in the memory of one
 // memtable, and is still all or nothing. Method: logs that are many times as

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: optimized
 //
 // Goal: a repair takes bounded memory, however much it has to save, and is
 // right about which of several entries counts. Method: damaged tables and logs

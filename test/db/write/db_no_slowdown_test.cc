@@ -1,4 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
+//
 // Goal: what stops writers that do not wait is always about to end, whatever
 // database of a budget holds the memory. Method: requests, errors and
 // cancellations at the moments when no other writer comes, and waits for the

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: writers are slowed down and stopped when necessary, for the right
 // reason, which is counted and reported. A writer that refuses to wait is not

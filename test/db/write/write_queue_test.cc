@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 
 // Goal: at any time one writer leads, in the order of arrival. Each writer is
 // answered exactly once, by the leader that wrote for it. A group contains only

@@ -1,4 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
+//
 // Goal: the wrappers exclude, wake and time out as the standard ones do, and
 // know their owner. Method: counters and hand-shakes between threads.
 #include "util/base/mutex.h"

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: an object of the whole process is created once for all threads, and a
 // child created by fork() waits for no thread that was about to create it.

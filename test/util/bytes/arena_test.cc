@@ -1,4 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
+//
 // Goal: no two allocations overlap, aligned ones are aligned, and the memory
 // count is exact, from one thread and from many. Method: every allocation is
 // filled with a mark of its own and all are checked at the end; the arena's

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: optimized
 //
 // Goal: folding gives what utf8proc's own function gives, byte for byte, in
 // either mode, refuses what that refuses, and folds nothing twice. Method:

@@ -1,4 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads variants
+//
 // Goal: what a reader found inside a section is not freed before it leaves, all
 // that is retired is freed in the end, and no thread or record is lost on the
 // way; with fences of the kernel's, and of the readers' own where ctest runs

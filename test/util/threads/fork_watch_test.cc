@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: a child created by fork() calls the objects that existed as a whole at
 // the fork, and none that another thread was about to construct or destroy.

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads variants
 //
 // Goal: nothing that is added is lost or added twice, on each path, however
 // threads are moved between processors and interrupted; memory is used where

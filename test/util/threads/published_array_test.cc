@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads variants
 //
 // Goal: a walk finds all that was appended before it, each once and in order,
 // while the array grows. Method: by one thread step by step, then with walkers

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: the token bucket lets through exactly its rate, serves requests in
 // order, high priority before low, and starves none. Method: a clock that

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: a thread finds again the arena that it gave back, within bounds; what
 // is too large, fragmented or left by a thread is freed. Method: arenas are

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads variants
 //
 // Goal: what a thread has of the library goes back at its end, also where the
 // system has no thread-specific key left, and if it is used while the thread

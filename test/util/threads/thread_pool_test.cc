@@ -1,4 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
+//
 // Goal: all jobs run, in order with one thread, in parallel with several; none
 // is lost when the pool goes. Method: jobs that meet at latches, so that a
 // wrong number of threads shows as a count and not as a timing.

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: a thread gets the same object again and again, unless it is in use.
 // Method: objects that count themselves.

@@ -1,4 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads variants
+//
 // Goal: a slot's pointer is used only while it is valid, each reference in a
 // slot is released once, and no idle thread pins an old state. Method: an owner
 // that reads and installs as util/threads/thread_slots.h says, with counted

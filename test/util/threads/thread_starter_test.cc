@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: a thread inherits from the thread of the best priority that has asked
 // for that, and not from its starter; without such a thread, and in a forked
