@@ -7,6 +7,8 @@
 // Other load can add instructions: the kernel's clock reads again what a tick
 // changed, and calls that take ten milliseconds are recorded. So a count that
 // is too high is repeated, and the least count of each operation is taken.
+// The file also keeps the sum of its counts at each renewal. Each renewal may
+// have its reason, and still the sum must not rise for ever.
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -240,6 +242,39 @@ std::map<std::string, std::string> ReadBaseline(std::string* comments) {
   return values;
 }
 
+std::vector<long> ReadSums(const std::string& text) {
+  std::istringstream words(text);
+  return std::vector<long>(std::istream_iterator<long>(words), {});
+}
+
+// Returns whether each of the last three renewals has raised the sum.
+bool RoseThreeTimes(const std::vector<long>& sums) {
+  return sums.size() > 3 &&
+         std::adjacent_find(sums.end() - 4, sums.end(),
+                            std::greater_equal<>()) == sums.end();
+}
+
+TEST(InstructionCountsTest, TheSumDoesNotRiseThreeTimesInARow) {
+  EXPECT_FALSE(RoseThreeTimes({}));
+  EXPECT_FALSE(RoseThreeTimes({1, 2, 3}));
+  EXPECT_FALSE(RoseThreeTimes({1, 2, 3, 3}));
+  EXPECT_FALSE(RoseThreeTimes({1, 2, 3, 4, 2}));
+  EXPECT_TRUE(RoseThreeTimes({9, 1, 2, 3, 4}));
+  std::string comments;
+  std::map<std::string, std::string> baseline = ReadBaseline(&comments);
+  const std::vector<long> sums = ReadSums(baseline["sums"]);
+  long sum = 0;
+  for (const Operation& operation : kOperations) {
+    sum += strtol(baseline[operation.name].c_str(), nullptr, 10);
+  }
+  ASSERT_FALSE(sums.empty());
+  EXPECT_EQ(sums.back(), sum) << "change " << kBaseline << " by " << kRenew;
+  EXPECT_FALSE(RoseThreeTimes(sums))
+      << "the last three renewals of " << kBaseline
+      << " have all raised the sum: " << baseline["sums"]
+      << ". Take some of it back before the next one.";
+}
+
 // The counts hold for one kind of build, kernel and compiler. Debian 12's g++
 // and a kernel since 4.18 have them, so the stage "release" of .ci/run counts
 // there. ctest lists the test as skipped elsewhere.
@@ -257,6 +292,7 @@ TEST(InstructionCountsTest, NoOperationExecutesOverTwoPercentMore) {
     GTEST_SKIP() << "the counts are for the compiler " << baseline["compiler"];
   }
   text += "compiler: " __VERSION__ "\n";
+  long sum = 0;
   for (const Operation& operation : kOperations) {
     const double limit =
         strtod(baseline[operation.name].c_str(), nullptr) * kTolerance;
@@ -266,6 +302,7 @@ TEST(InstructionCountsTest, NoOperationExecutesOverTwoPercentMore) {
     fflush(stdout);
     text += std::string(operation.name) + ": " +
             std::to_string(std::lround(count)) + "\n";
+    sum += std::lround(count);
     if (!renew) {
       EXPECT_LE(count, limit)
           << operation.name << " executes over 2 % more instructions than "
@@ -274,7 +311,9 @@ TEST(InstructionCountsTest, NoOperationExecutesOverTwoPercentMore) {
           << "=1 build/release/instruction_counts_test";
     }
   }
-  if (renew && !HasFailure()) std::ofstream(kBaseline) << text;
+  if (!renew || HasFailure()) return;
+  std::ofstream(kBaseline) << text << "sums: " << baseline["sums"] << " " << sum
+                           << "\n";
 }
 
 }  // namespace
