@@ -234,6 +234,8 @@ TEST_P(ReadBesideWriterTest, OpensSeeOneMoment) {
          static_cast<long long>(progress_->opened.load()));
 }
 
+#if VARVE_HAS_TOOL
+
 // The lines that `varve scan` prints.
 EntryList ParseScan(const std::string& text) {
   EntryList entries;
@@ -275,6 +277,8 @@ TEST_P(ReadBesideWriterTest, ToolsAreRight) {
   EXPECT_GT(told, 0) << "of the writer, which has it open most of the time";
   printf("%d runs of each\n", runs);
 }
+
+#endif  // VARVE_HAS_TOOL
 
 INSTANTIATE_TEST_SUITE_P(All, ReadBesideWriterTest, ::testing::ValuesIn(kModes),
                          [](const auto& test) { return test.param.name; });

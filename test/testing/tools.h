@@ -16,7 +16,10 @@
 #ifndef VARVE_DB_BENCH_PATH
 #define VARVE_DB_BENCH_PATH "db_bench (not built: VARVE_BUILD_TOOLS is off)"
 #endif
-#ifndef VARVE_TOOL_PATH
+#ifdef VARVE_TOOL_PATH
+#define VARVE_HAS_TOOL 1
+#else
+#define VARVE_HAS_TOOL 0
 #define VARVE_TOOL_PATH "varve (not built: VARVE_BUILD_TOOLS is off)"
 #endif
 
