@@ -65,8 +65,7 @@ class Report : public ::testing::Environment {
     text += "membarrier=";
     text += CurrentThreadRecord()->fenced ? "refused 1\n" : "used 1\n";
     text += "per_cpu=";
-    text += BestPerCpuPath() == PerCpuPath::kAtomic ? "atomic 1\n"
-                                                            : "rseq 1\n";
+    text += BestPerCpuPath() == PerCpuPath::kAtomic ? "atomic 1\n" : "rseq 1\n";
     text += "io_uring=";
     text += IoRingUsable() ? "used 1\n" : "refused 1\n";
 #ifdef VARVE_TEST_URING
