@@ -7,7 +7,7 @@ that the variants were used.
 Each run has a variant of the system: a kernel that refuses io_uring or
 membarrier, one that serves rings badly, a C library without restartable
 sequences, or the usual one. It also has an ablation of each kind or none
-(include/varve/experimental.h). All runs together have each variant and each
+(experimental/ablation.h). All runs together have each variant and each
 ablation at least once. The draw depends on the seed alone: $VARVE_VARIANTS_SEED,
 or by default the commit.
 
