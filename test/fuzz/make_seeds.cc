@@ -24,6 +24,7 @@
 #include "table/index/table_index.h"
 #include "test/fuzz/fuzz.h"
 #include "test/fuzz/string_sequential_file.h"
+#include "test/testing/fixtures_dir.h"
 #include "util/base/random.h"
 #include "util/bytes/coding.h"
 #include "util/bytes/compression.h"
@@ -37,8 +38,7 @@ namespace {
 constexpr size_t kMaxSeedBytes = 8192;
 
 std::string Read(const std::string& fixture) {
-  std::ifstream file(std::string(VARVE_FIXTURES_DIR "/") + fixture,
-                     std::ios::binary);
+  std::ifstream file(test::FixturesDir() + "/" + fixture, std::ios::binary);
   return std::string(std::istreambuf_iterator<char>(file), {});
 }
 
@@ -198,10 +198,10 @@ class Seeds {
 void AddAllFixtures(Seeds* seeds) {
   namespace fs = std::filesystem;
   for (const auto& entry :
-       fs::recursive_directory_iterator(fs::path(VARVE_FIXTURES_DIR))) {
+       fs::recursive_directory_iterator(fs::path(test::FixturesDir()))) {
     if (!entry.is_regular_file()) continue;
     const fs::path relative =
-        fs::relative(entry.path(), fs::path(VARVE_FIXTURES_DIR));
+        fs::relative(entry.path(), fs::path(test::FixturesDir()));
     const std::string base = relative.begin()->string();
     if (!base.starts_with("rocksdb-") && !base.starts_with("handmade-") &&
         !base.starts_with("leveldb-") && !base.starts_with("cf-") &&

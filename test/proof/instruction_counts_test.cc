@@ -29,6 +29,7 @@
 #include <string>
 #include <vector>
 
+#include "test/testing/fixtures_dir.h"
 #include "test/testing/machine/single_stepper.h"
 #include "test/testing/temp_dir.h"
 #include "util/threads/per_cpu.h"
@@ -43,8 +44,8 @@ constexpr char kTunables[] =
     "glibc.cpu.hwcaps=-AVX,-AVX2,-AVX512F,-AVX512VL,-AVX512BW,-ERMS,-FSRM,"
     "-SSSE3,-SSE4_1,-SSE4_2,-BMI1,-BMI2,-LZCNT,-MOVBE,-RTM,"
     "-AVX_Fast_Unaligned_Load,-Fast_Unaligned_Copy";
-constexpr char kBaseline[] =
-    VARVE_FIXTURES_DIR "/../proof/instruction_counts.txt";
+const std::string kBaseline =
+    FixturesDir() + "/../proof/instruction_counts.txt";
 constexpr char kRenew[] = "VARVE_RENEW_INSTRUCTION_COUNTS";
 constexpr double kTolerance = 1.02;
 constexpr int kMostRuns = 8;

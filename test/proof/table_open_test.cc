@@ -21,6 +21,7 @@
 
 #include "experimental/ablation.h"
 #include "test/testing/directory.h"
+#include "test/testing/fixtures_dir.h"
 #include "test/testing/run_tool.h"
 #include "test/testing/temp_dir.h"
 #include "varve/db.h"
@@ -205,9 +206,8 @@ TEST(TableOpenTest, ForeignTablesTakeThreeCallsAtMost) {
         "rocksdb-fv2", "rocksdb-index-partitioned", "rocksdb-bloom-partitioned",
         "rocksdb-index-hash-large", "dbbench-default"}) {
     TempDir dir;
-    std::filesystem::copy(
-        std::string(VARVE_FIXTURES_DIR) + "/" + fixture + "/db", dir.Sub("db"),
-        std::filesystem::copy_options::recursive);
+    std::filesystem::copy(FixturesDir() + "/" + fixture + "/db", dir.Sub("db"),
+                          std::filesystem::copy_options::recursive);
     const Trace trace = TraceRun(dir.Sub("db"), "");
     ASSERT_EQ(trace.error, "") << fixture;
     for (const auto& [table, calls] : trace.opening) {

@@ -18,6 +18,7 @@
 #include "table/reader/table.h"
 #include "test/testing/directory.h"
 #include "test/testing/env/string_random_access_file.h"
+#include "test/testing/fixtures_dir.h"
 #include "test/testing/table_bytes.h"
 #include "test/testing/table_lookup.h"
 #include "util/bytes/coding.h"
@@ -88,7 +89,7 @@ constexpr Refusal kRefusedByVerification[] = {
 };
 
 std::string PathOf(const std::string& file) {
-  return std::string(VARVE_FIXTURES_DIR "/") + file;
+  return test::FixturesDir() + "/" + file;
 }
 
 template <size_t kCount>
@@ -126,7 +127,7 @@ Status Open(const std::string& file, std::unique_ptr<Table>* table,
 std::vector<std::string> AllTables(const std::string& only = "") {
   std::vector<std::string> files;
   for (const auto& entry :
-       std::filesystem::directory_iterator(VARVE_FIXTURES_DIR)) {
+       std::filesystem::directory_iterator(test::FixturesDir())) {
     const std::string fixture = entry.path().filename();
     if (!entry.is_directory() || (!only.empty() && fixture != only)) continue;
     for (const char* suffix : {".sst", ".ldb"}) {
@@ -321,7 +322,7 @@ void CheckContents(const std::string& fixture) {
 TEST(TableFixturesTest, TablesHaveTheExpectedContents) {
   int count = 0;
   for (const auto& entry :
-       std::filesystem::directory_iterator(VARVE_FIXTURES_DIR)) {
+       std::filesystem::directory_iterator(test::FixturesDir())) {
     const std::string fixture = entry.path().filename();
     const std::vector<std::string> tables = AllTables(fixture);
     const bool healthy =

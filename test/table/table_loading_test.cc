@@ -22,6 +22,7 @@
 #include "table/build/table_builder.h"
 #include "table/cache/block_cache.h"
 #include "table/reader/table_cache.h"
+#include "test/testing/fixtures_dir.h"
 #include "test/testing/seed.h"
 #include "test/testing/table_lookup.h"
 #include "util/base/mutex.h"
@@ -387,7 +388,7 @@ TEST_F(TableLoadingTest, FixturesYieldTheSameInBothWays) {
   int deferred_tables = 0;
   int refused_tables = 0;
   for (const auto& entry :
-       std::filesystem::recursive_directory_iterator(VARVE_FIXTURES_DIR)) {
+       std::filesystem::recursive_directory_iterator(test::FixturesDir())) {
     const std::string path = entry.path().string();
     if (!path.ends_with(".sst") && !path.ends_with(".ldb")) continue;
     SCOPED_TRACE(path);

@@ -11,6 +11,7 @@
 
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
+#include "test/testing/fixtures_dir.h"
 
 namespace varve::test {
 
@@ -19,7 +20,7 @@ inline std::vector<std::string> FixtureNames(const std::string& prefix) {
   std::vector<std::string> names;
   std::error_code missing;
   for (const auto& entry :
-       std::filesystem::directory_iterator(VARVE_FIXTURES_DIR, missing)) {
+       std::filesystem::directory_iterator(FixturesDir(), missing)) {
     const std::string name = entry.path().filename();
     if (entry.is_directory() && name.starts_with(prefix)) names.push_back(name);
   }
@@ -48,7 +49,7 @@ inline std::string FromHex(const std::string& hex) {
 class FixtureTest : public DbTestBase {
  protected:
   void CopyFixture(const std::string& name) {
-    source_ = VARVE_FIXTURES_DIR "/" + name;
+    source_ = FixturesDir() + "/" + name;
     ASSERT_TRUE(std::filesystem::is_directory(source_ + "/db")) << source_;
     CopyDirectory(source_ + "/db", path_);
     options_ = Options();

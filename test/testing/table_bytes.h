@@ -16,6 +16,7 @@
 #include "table/block/entry_scanner.h"
 #include "table/block/format.h"
 #include "table/block/properties.h"
+#include "test/testing/fixtures_dir.h"
 #include "util/bytes/checksum.h"
 #include "util/bytes/coding.h"
 #include "util/bytes/compression.h"
@@ -24,7 +25,7 @@ namespace varve::testing {
 
 // The file `name`, like "rocksdb-none/db/000012.sst", of the fixtures.
 inline std::string ReadFixture(const std::string& name) {
-  const std::string path = std::string(VARVE_FIXTURES_DIR "/") + name;
+  const std::string path = test::FixturesDir() + "/" + name;
   std::ifstream file(path, std::ios::binary);
   EXPECT_TRUE(file.is_open()) << path;
   return std::string(std::istreambuf_iterator<char>(file), {});

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "test/testing/directory.h"
+#include "test/testing/fixtures_dir.h"
 #include "test/testing/temp_dir.h"
 #include "tools/varve/varve_commands.h"
 
@@ -67,7 +68,7 @@ class VarveCommandTest : public testing::Test {
   }
   // Makes the database a copy of one of test/fixtures.
   void UseFixture(const std::string& name) {
-    CopyDirectory(std::string(VARVE_FIXTURES_DIR "/") + name + "/db", Db());
+    CopyDirectory(FixturesDir() + "/" + name + "/db", Db());
   }
 
   test::TempDir directory_;

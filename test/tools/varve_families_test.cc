@@ -19,6 +19,7 @@
 #include "test/testing/comparators.h"
 #include "test/testing/db/manifest_edits.h"
 #include "test/testing/fixtures.h"
+#include "test/testing/fixtures_dir.h"
 #include "test/testing/tools.h"
 #include "test/testing/varve_command.h"
 #include "varve/db.h"
@@ -160,8 +161,8 @@ TEST_F(VarveFamiliesTest, ReadsWhatRocksDbWrote) {
     UseFixture(name);
     EXPECT_THAT(Succeed({"check"}), HasSubstr("no damage")) << name;
     std::map<std::string, std::string> expected;
-    std::istringstream lines(
-        test::ReadWholeFile(VARVE_FIXTURES_DIR "/" + name + "/expected.txt"));
+    std::istringstream lines(test::ReadWholeFile(test::FixturesDir() + "/" +
+                                                 name + "/expected.txt"));
     for (std::string line; std::getline(lines, line);) {
       const size_t first = line.find('\t');
       const size_t second = line.find('\t', first + 1);

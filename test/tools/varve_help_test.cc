@@ -8,6 +8,7 @@
 #include <set>
 #include <sstream>
 
+#include "test/testing/fixtures_dir.h"
 #include "test/testing/tools.h"
 #include "test/testing/varve_command.h"
 #include "tools/varve/varve_command_line.h"
@@ -20,7 +21,7 @@ using test::RunCommand;
 constexpr size_t kScreenLines = 24;
 constexpr size_t kScreenColumns = 80;
 
-const std::string kPackaging = VARVE_FIXTURES_DIR "/../../packaging";
+const std::string kPackaging = test::FixturesDir() + "/../../packaging";
 
 void ExpectFitsScreen(const std::string& text) {
   std::istringstream lines(text);

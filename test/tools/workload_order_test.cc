@@ -12,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "test/testing/fixtures_dir.h"
 #include "tools/db_bench/engine_adapter.h"
 #include "tools/db_bench/workload.h"
 
@@ -109,8 +110,7 @@ class RecordingEngine final : public Engine {
 };
 
 TEST(WorkloadOrderTest, IsWhatTheAdaptersOfPeersDo) {
-  const std::string path =
-      std::string(VARVE_FIXTURES_DIR) + "/../../tools/peers/work.txt";
+  const std::string path = test::FixturesDir() + "/../../tools/peers/work.txt";
   std::ifstream file(path);
   std::stringstream expected;
   expected << file.rdbuf();

@@ -14,6 +14,7 @@
 #include "test/testing/comparators.h"
 #include "test/testing/db/families_fixture.h"
 #include "test/testing/fixtures.h"
+#include "test/testing/fixtures_dir.h"
 #include "varve/merge_operator.h"
 
 namespace varve::test {
@@ -41,7 +42,7 @@ class FamiliesFixtureTest : public FamiliesTest,
                             public ::testing::WithParamInterface<std::string> {
  protected:
   void SetUp() override {
-    source_ = std::string(VARVE_FIXTURES_DIR "/") + GetParam();
+    source_ = FixturesDir() + "/" + GetParam();
     CopyDirectory(source_ + "/db", path_);
     options_ = Options();
     options_.experiment = TestExperiment();

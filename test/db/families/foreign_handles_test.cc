@@ -19,6 +19,7 @@
 #include "test/testing/db/families_fixture.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
+#include "test/testing/fixtures_dir.h"
 #include "varve/column_family.h"
 #include "varve/merge_operator.h"
 #include "varve/read_transaction.h"
@@ -281,7 +282,7 @@ TEST(ForeignHandlesTest, TheTableHasEveryFunctionWithAHandle) {
       R"((\w+)\(([^(){};]*ColumnFamilyHandle\*(?! const\*>)[^(){};]*)\))");
   for (const auto& [header, prefix] : classes) {
     const std::string text =
-        ReadWholeFile(VARVE_FIXTURES_DIR "/../../include/varve/" + header);
+        ReadWholeFile(FixturesDir() + "/../../include/varve/" + header);
     for (std::sregex_iterator found(text.begin(), text.end(), function), end;
          found != end; ++found) {
       const std::string parameters = (*found)[2];

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "test/testing/fixtures.h"
+#include "test/testing/fixtures_dir.h"
 
 namespace varve::test {
 namespace {
@@ -130,7 +131,7 @@ TEST_P(FixtureDamagedTest, RepairSavesUndamagedData) {
   CopyFixture(GetParam());
   ASSERT_TRUE(Ok(RepairDB(path_, options_)));
   // The healthy database, with which all copies began.
-  source_ = VARVE_FIXTURES_DIR "/damage-base";
+  source_ = FixturesDir() + "/damage-base";
   Entries base;
   for (auto& [key, value] : ReadExpected()) base[key] = value;
   EntryList entries;

@@ -11,6 +11,7 @@
 #include <string>
 
 #include "test/testing/fixtures.h"
+#include "test/testing/fixtures_dir.h"
 #include "varve/merge_operator.h"
 
 namespace varve::test {
@@ -313,7 +314,7 @@ TEST_F(FixtureLogDirectoryTest, DoesNotMatterWithoutUpdatesOfThisDatabase) {
 }
 
 TEST(FixturesTest, AreThere) {
-  EXPECT_GE(Undamaged(false).size(), 30u) << "in " VARVE_FIXTURES_DIR;
+  EXPECT_GE(Undamaged(false).size(), 30u) << "in " << FixturesDir();
   EXPECT_EQ(Undamaged(true).size(), std::size(kRefusals));
 }
 

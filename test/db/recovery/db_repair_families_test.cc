@@ -16,6 +16,7 @@
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
 #include "test/testing/fixtures.h"
+#include "test/testing/fixtures_dir.h"
 
 namespace varve::test {
 namespace {
@@ -84,7 +85,7 @@ Contents ReadAll(const std::string& path,
 Contents ReadExpected(const std::string& fixture) {
   Contents contents;
   std::istringstream lines(
-      ReadWholeFile(VARVE_FIXTURES_DIR "/" + fixture + "/expected.txt"));
+      ReadWholeFile(FixturesDir() + "/" + fixture + "/expected.txt"));
   for (std::string line; std::getline(lines, line);) {
     const size_t first = line.find('\t');
     const size_t second = line.find('\t', first + 1);
