@@ -431,18 +431,10 @@ class VARVE_EXPORT DB {
                               const Slice* begin, const Slice* end) = 0;
 
   // Changes options of the open DB. The changes last until it is closed. Values
-  // have the syntax of SetOption (varve/options.h). These options can be
-  // changed:
-  //   write_buffer_size, max_write_buffer_number, max_successive_merges,
-  //   level0_file_num_compaction_trigger, level0_slowdown_writes_trigger,
-  //   level0_stop_writes_trigger, soft_pending_compaction_bytes_limit,
-  //   hard_pending_compaction_bytes_limit, target_file_size_base,
-  //   max_compaction_bytes, max_bytes_for_level_base,
-  //   max_bytes_for_level_multiplier, ttl, periodic_compaction_seconds,
-  //   disable_auto_compactions
-  // Returns InvalidArgument, and changes nothing, if a name is not one of these
-  // or a value is out of bounds. Returns NotSupported if the DB was opened for
-  // reading only.
+  // have the syntax of SetOption (varve/options.h). The comment of an option
+  // says whether it can be changed. Returns InvalidArgument, and changes
+  // nothing, if one of the options cannot be changed or a value is out of
+  // bounds. Returns NotSupported if the DB was opened for reading only.
   virtual Status SetOptions(
       const std::map<std::string, std::string>& changes) = 0;
 

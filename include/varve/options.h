@@ -208,7 +208,8 @@ struct VARVE_USES_CONTAINERS ColumnFamilyOptions {
   // Maximum number of operands of a key in a row in the memtable. With this
   // many, DB::Merge applies all of them at once and writes the result as a
   // value, so that reads need not. Writes of the group then wait for the
-  // operator. 0 means no limit. Default: 0.
+  // operator. 0 means no limit. Can be changed while the DB is open.
+  // Default: 0.
   size_t max_successive_merges = 0;
 
   // Decides which entries compactions keep; see varve/compaction_filter.h. The
@@ -221,13 +222,13 @@ struct VARVE_USES_CONTAINERS ColumnFamilyOptions {
 
   // Size of a memtable in bytes. A memtable that reaches this size is flushed
   // to a table. A larger memtable makes fewer and larger tables, and makes
-  // recovery take longer. Values below 64 KiB are raised to 64 KiB.
-  // [0, 64 GiB]. Default: 64 MiB.
+  // recovery take longer. Values below 64 KiB are raised to 64 KiB. At most
+  // 64 GiB. Can be changed while the DB is open. Default: 64 MiB.
   size_t write_buffer_size = 64 << 20;
 
   // Maximum number of memtables, including the active one. When all are full,
-  // writers wait for a flush. Values below 2 are raised to 2. At most 64.
-  // Default: 2.
+  // writers wait for a flush. Values below 2 are raised to 2. At most 64. Can
+  // be changed while the DB is open. Default: 2.
   int max_write_buffer_number = 2;
 
   // Cache for uncompressed blocks. DBs and column families can share one. If
@@ -269,8 +270,8 @@ struct VARVE_USES_CONTAINERS ColumnFamilyOptions {
   // others. Default: not set.
   std::optional<CompressionType> bottommost_compression;
 
-  // Compression level for tables that use `compression`: [1, 12] for LZ4HC,
-  // [1, 9] for Zlib, [-7, 22] for ZSTD. 0 selects the compression library's
+  // Compression level for tables that use `compression`: 1 to 12 for LZ4HC, 1
+  // to 9 for Zlib, -7 to 22 for ZSTD. 0 selects the compression library's
   // default. Default: 0.
   int compression_level = 0;
 
@@ -281,13 +282,15 @@ struct VARVE_USES_CONTAINERS ColumnFamilyOptions {
 
   // ---- Compaction ----
 
-  // Number of level-0 tables that starts a compaction. At least 1. Default: 4.
+  // Number of level-0 tables that starts a compaction. At least 1. Can be
+  // changed while the DB is open. Default: 4.
   int level0_file_num_compaction_trigger = 4;
 
   // Number of level-0 tables at which writers are slowed down, and at which
   // they are stopped. Pacing begins well before that. Ignored with
   // disable_auto_compactions. The three limits of level 0 must not decrease in
-  // this order. A default is raised to the limit before it. Defaults: 20, 36.
+  // this order. A default is raised to the limit before it. Can be changed
+  // while the DB is open. Defaults: 20, 36.
   int level0_slowdown_writes_trigger = 20;
   int level0_stop_writes_trigger = 36;
 
@@ -295,12 +298,12 @@ struct VARVE_USES_CONTAINERS ColumnFamilyOptions {
   // at which they are stopped. 0 means no limit. Ignored with
   // disable_auto_compactions. The hard limit must not be below the soft limit.
   // If it is, and one of them has its default value, that one is set to the
-  // other. Defaults: 64 GiB, 256 GiB.
+  // other. Can be changed while the DB is open. Defaults: 64 GiB, 256 GiB.
   uint64_t soft_pending_compaction_bytes_limit = uint64_t{64} << 30;
   uint64_t hard_pending_compaction_bytes_limit = uint64_t{256} << 30;
 
   // Approximate size in bytes of a table on level 1 and deeper.
-  // [1 KiB, 64 GiB]. Default: 64 MiB.
+  // [1 KiB, 64 GiB]. Can be changed while the DB is open. Default: 64 MiB.
   uint64_t target_file_size_base = 64 << 20;
 
   // Number of levels, including level 0. Open returns InvalidArgument if the
@@ -314,16 +317,18 @@ struct VARVE_USES_CONTAINERS ColumnFamilyOptions {
   // output table before it overlaps more than this on the next level, moves a
   // table without rewriting it only if it overlaps no more than this, and adds
   // optional inputs up to this total. 0 selects 25 times target_file_size_base.
-  // Other values must be at least target_file_size_base. Default: 0.
+  // Other values must be at least target_file_size_base. Can be changed while
+  // the DB is open. Default: 0.
   uint64_t max_compaction_bytes = 0;
 
   // Size in bytes at which the base level (the level that level 0 is compacted
   // into) is compacted into the next level. With dynamic level sizes, this is
-  // an upper bound. At least 1 KiB. Default: 256 MiB.
+  // an upper bound. At least 1 KiB. Can be changed while the DB is open.
+  // Default: 256 MiB.
   uint64_t max_bytes_for_level_base = 256 << 20;
 
-  // Ratio of the size limits of one level and the level above it.
-  // [1, 1000]. Default: 10.
+  // Ratio of the size limits of one level and the level above it. [1, 1000].
+  // Can be changed while the DB is open. Default: 10.
   double max_bytes_for_level_multiplier = 10;
 
   // Derive the size limits of the levels from the actual size of the last
@@ -335,16 +340,17 @@ struct VARVE_USES_CONTAINERS ColumnFamilyOptions {
   // Compact a table above the last level when its oldest data was written more
   // than this many seconds ago, so that deletions, and entries that a filter
   // removes, do not stay for ever in a part of the key range that nothing is
-  // written to. 0 means never. Default: 0.
+  // written to. 0 means never. Can be changed while the DB is open. Default: 0.
   uint64_t ttl = 0;
 
   // As ttl, for tables of all levels that were written more than this many
   // seconds ago; a compaction filter then sees each entry that often. 0 means
-  // never. Default: 0.
+  // never. Can be changed while the DB is open. Default: 0.
   uint64_t periodic_compaction_seconds = 0;
 
   // Run compactions only in CompactRange. Writers are never slowed down or
-  // stopped because of pending compactions. Default: false.
+  // stopped because of pending compactions. Can be changed while the DB is
+  // open. Default: false.
   bool disable_auto_compactions = false;
 };
 
