@@ -7,11 +7,10 @@
 
 #include <algorithm>
 #include <climits>
-#include <type_traits>
 #include <vector>
 
 #include "capi/handles.h"
-#include "db/options/options_check.h"
+#include "db/options/option_table.h"
 
 using varve::Options;
 using varve::ReadOptions;
@@ -22,10 +21,10 @@ using varve::capi::Set;
 namespace {
 
 // LevelDB rejects no number.
-template <typename T>
-T MoveInto(const varve::OptionBounds<T>& bounds,
-           std::type_identity_t<T> value) {
-  return std::clamp(value, bounds.low, bounds.high);
+template <auto kField, typename T>
+void SetWithinBounds(varve_options_t* options, T value) {
+  constexpr varve::OptionBounds<T> kBounds = varve::BoundsOf(kField);
+  Set(options, kField, std::clamp(value, kBounds.low, kBounds.high));
 }
 
 // A user's policy. Databases opened with it may outlive its handle. After that
@@ -139,13 +138,11 @@ void varve_options_set_info_log(varve_options_t* options,
 
 void varve_options_set_write_buffer_size(varve_options_t* options,
                                          size_t bytes) {
-  Set(options, &Options::write_buffer_size,
-      MoveInto(varve::kWriteBufferSizeBounds, bytes));
+  SetWithinBounds<&Options::write_buffer_size>(options, bytes);
 }
 
 void varve_options_set_max_open_files(varve_options_t* options, int count) {
-  Set(options, &Options::max_open_files,
-      MoveInto(varve::kMaxOpenFilesBounds, count));
+  SetWithinBounds<&Options::max_open_files>(options, count);
 }
 
 void varve_options_set_cache(varve_options_t* options, varve_cache_t* cache) {
@@ -153,18 +150,16 @@ void varve_options_set_cache(varve_options_t* options, varve_cache_t* cache) {
 }
 
 void varve_options_set_block_size(varve_options_t* options, size_t bytes) {
-  Set(options, &Options::block_size, MoveInto(varve::kBlockSizeBounds, bytes));
+  SetWithinBounds<&Options::block_size>(options, bytes);
 }
 
 void varve_options_set_block_restart_interval(varve_options_t* options,
                                               int count) {
-  Set(options, &Options::block_restart_interval,
-      MoveInto(varve::kBlockRestartIntervalBounds, count));
+  SetWithinBounds<&Options::block_restart_interval>(options, count);
 }
 
 void varve_options_set_max_file_size(varve_options_t* options, size_t bytes) {
-  Set(options, &Options::target_file_size_base,
-      MoveInto(varve::kTargetFileSizeBounds, bytes));
+  SetWithinBounds<&Options::target_file_size_base>(options, bytes);
 }
 
 void varve_options_set_compression(varve_options_t* options, int type) {

@@ -2,13 +2,14 @@
 #include "db/options/options_check.h"
 
 #include <algorithm>
-#include <climits>
 #include <cstdint>
+#include <iterator>
 #include <string>
 #include <type_traits>
+#include <variant>
 #include <vector>
 
-#include "db/options/level_limit.h"
+#include "db/options/option_table.h"
 #include "monitoring/statistics.h"
 #include "table/cache/block_cache.h"
 #include "util/base/experiment.h"
@@ -22,27 +23,28 @@ namespace {
 
 constexpr uint64_t kMaxDefaultCacheBytes = 32 << 20;
 constexpr int kMinOpenFiles = 16;
-constexpr int kMinWriteBufferNumber = 2;
-constexpr int kMinLevels = 2;
 
 template <typename T>
-Status CheckBounds(const char* name, T value, T low, T high) {
-  if (value >= low && value <= high) return Status::OK();
+Status CheckBounds(const char* name, T value, const OptionBounds<T>& bounds) {
+  if (value >= bounds.low && value <= bounds.high) return Status::OK();
   return Status::InvalidArgument(
       std::string(name) + " is " + std::to_string(value) + ", must be in [" +
-      std::to_string(low) + ", " + std::to_string(high) + "]");
+      std::to_string(bounds.low) + ", " + std::to_string(bounds.high) + "]");
 }
 
 template <typename T>
-Status CheckBounds(const char* name, std::type_identity_t<T> value,
-                   const OptionBounds<T>& bounds) {
-  return CheckBounds(name, value, bounds.low, bounds.high);
-}
-
-// Checks that an enumerator is in [0, last]. A cast can create other values.
-template <typename Enum>
-Status CheckEnum(const char* name, Enum value, Enum last) {
-  return CheckBounds(name, static_cast<int>(value), 0, static_cast<int>(last));
+Status CheckRow(const char* name, const OptionField<T>& field,
+                const Options& options) {
+  const T& value = options.*field.member;
+  if constexpr (std::is_arithmetic_v<T>) {
+    return CheckBounds(name, value, field.bounds);
+  } else if constexpr (NamedEnum<T>) {
+    // A cast can create other values.
+    constexpr int kCount = std::size(OptionNames<T>::kAll);
+    return CheckBounds<int>(name, static_cast<int>(value), {0, kCount - 1});
+  } else {
+    return Status::OK();
+  }
 }
 
 // 0 stands for the library's default.
@@ -50,26 +52,35 @@ Status CheckCompressionLevel(int level, CompressionType type) {
   constexpr const char* kName = "compression_level";
   switch (type) {
     case CompressionType::kLZ4HC:
-      return CheckBounds(kName, level, 0, 12);
+      return CheckBounds(kName, level, {0, 12});
     case CompressionType::kZlib:
-      return CheckBounds(kName, level, 0, 9);
+      return CheckBounds(kName, level, {0, 9});
     default:
-      return CheckBounds(kName, level, -7, 22);
+      return CheckBounds(kName, level, {-7, 22});
   }
 }
 
 }  // namespace
 
 void RaiseNumbers(Options* options) {
+  // Only what changes is written: others may read the rest at the same time.
   const auto raise = [](auto* number, auto least) {
     if (*number < least) *number = least;
   };
+  for (const OptionRow& row : kOptionTable) {
+    if (!row.raises) continue;
+    std::visit(
+        [&]<typename T>(const OptionField<T>& field) {
+          if constexpr (std::is_arithmetic_v<T>) {
+            raise(&(options->*field.member), field.bounds.low);
+          }
+        },
+        row.field);
+  }
+  // -1 has a meaning of its own.
   if (options->max_open_files >= 0) {
     raise(&options->max_open_files, kMinOpenFiles);
   }
-  raise(&options->write_buffer_size, kWriteBufferSizeBounds.low);
-  raise(&options->max_write_buffer_number, kMinWriteBufferNumber);
-  raise(&options->num_levels, kMinLevels);
 }
 
 StallBounds WriterBounds(const Options& options) {
@@ -137,36 +148,18 @@ Status CheckOptions(const Options& given) {
           NotBuiltInText(type));
     }
   }
+  for (const OptionRow& row : kOptionTable) {
+    Status status = std::visit(
+        [&](const auto& field) { return CheckRow(row.name, field, o); },
+        row.field);
+    if (!status.ok()) return status;
+  }
   const Status checks[] = {
-      CheckBounds("write_buffer_size", o.write_buffer_size,
-                  kWriteBufferSizeBounds),
-      CheckBounds("max_write_buffer_number", o.max_write_buffer_number,
-                  kMinWriteBufferNumber, 64),
-      CheckBounds("max_open_files", o.max_open_files, kMaxOpenFilesBounds),
-      CheckBounds("block_size", o.block_size, kBlockSizeBounds),
-      CheckBounds("block_restart_interval", o.block_restart_interval,
-                  kBlockRestartIntervalBounds),
       CheckCompressionLevel(o.compression_level, o.compression),
-      CheckBounds("max_background_jobs", o.max_background_jobs, 1, 64),
-      CheckBounds("max_subcompactions", o.max_subcompactions, 1, 64),
-      CheckBounds("level0_file_num_compaction_trigger",
-                  o.level0_file_num_compaction_trigger, 1, INT_MAX),
       CheckBounds("level0_slowdown_writes_trigger", bounds.level0_slowdown,
-                  o.level0_file_num_compaction_trigger, INT_MAX),
+                  {.low = o.level0_file_num_compaction_trigger}),
       CheckBounds("level0_stop_writes_trigger", bounds.level0_stop,
-                  bounds.level0_slowdown, INT_MAX),
-      CheckBounds("num_levels", o.num_levels, kMinLevels, kNumLevels),
-      CheckBounds("target_file_size_base", o.target_file_size_base,
-                  kTargetFileSizeBounds),
-      CheckBounds<uint64_t>("max_bytes_for_level_base",
-                            o.max_bytes_for_level_base, 1 << 10, UINT64_MAX),
-      CheckBounds("max_bytes_for_level_multiplier",
-                  o.max_bytes_for_level_multiplier, 1.0, 1000.0),
-      CheckEnum("wal_recovery_mode", o.wal_recovery_mode,
-                WalRecoveryMode::kPointInTime),
-      CheckEnum("wal_write", o.wal_write, WriteMethod::kAuto),
-      CheckEnum("key_case", o.key_case, KeyCase::kInsensitive),
-      CheckEnum("stats_level", o.stats_level, StatsLevel::kAll),
+                  {.low = bounds.level0_slowdown}),
   };
   for (const Status& status : checks) {
     if (!status.ok()) return status;

@@ -8,25 +8,8 @@
 
 namespace varve {
 
-// The inclusive bounds of an option's value.
-template <typename T>
-struct OptionBounds {
-  T low;
-  T high;
-};
-
-// Bounds that other code also uses to clamp values instead of refusing them.
-inline constexpr OptionBounds<uint64_t> kWriteBufferSizeBounds = {
-    uint64_t{64} << 10, uint64_t{64} << 30};
-inline constexpr OptionBounds<int> kMaxOpenFilesBounds = {-1, 4 << 20};
-inline constexpr OptionBounds<uint64_t> kBlockSizeBounds = {1,
-                                                            uint64_t{16} << 20};
-inline constexpr OptionBounds<int> kBlockRestartIntervalBounds = {1, 1024};
-inline constexpr OptionBounds<uint64_t> kTargetFileSizeBounds = {
-    uint64_t{1} << 10, uint64_t{64} << 30};
-
-// Raises values that are too small to be useful, for the options whose comments
-// say so.
+// Raises values that are too small to be useful: of the options with kRaise,
+// and of max_open_files.
 void RaiseNumbers(Options* options);
 
 // The numbers of level-0 tables and of bytes waiting for compaction at which

@@ -8,6 +8,7 @@
 #include <type_traits>
 #include <variant>
 
+#include "db/options/option_table.h"
 #include "util/bytes/parse_double.h"
 #include "varve/rate_limiter.h"
 
@@ -18,88 +19,9 @@ namespace {
 using Compressions = std::vector<CompressionType>;
 using MaybeCompression = std::optional<CompressionType>;
 
-struct NamedOption {
-  const char* name;
-  std::variant<int Options::*, uint64_t Options::*, double Options::*,
-               bool Options::*, CompressionType Options::*,
-               Compressions Options::*, MaybeCompression Options::*,
-               KeyCase Options::*, WalRecoveryMode Options::*,
-               WriteMethod Options::*, StatsLevel Options::*,
-               std::shared_ptr<Cache> Options::*,
-               std::shared_ptr<const FilterPolicy> Options::*,
-               std::shared_ptr<RateLimiter> Options::*>
-      field;
-  // Whether DB::SetOptions may change it. The engine reads such an option with
-  // the DB mutex held.
-  bool may_change = false;
-};
-
-constexpr bool kMayChange = true;
-
-static_assert(sizeof(size_t) == sizeof(uint64_t),
-              "Varve needs a 64-bit machine");
-constexpr NamedOption kNamedOptions[] = {
-    {"create_if_missing", &Options::create_if_missing},
-    {"create_missing_column_families",
-     &Options::create_missing_column_families},
-    {"error_if_exists", &Options::error_if_exists},
-    {"paranoid_checks", &Options::paranoid_checks},
-    {"key_case", &Options::key_case},
-    {"wal_recovery_mode", &Options::wal_recovery_mode},
-    {"avoid_flush_during_shutdown", &Options::avoid_flush_during_shutdown},
-    {"atomic_flush", &Options::atomic_flush},
-    {"max_successive_merges", &Options::max_successive_merges, kMayChange},
-    {"write_buffer_size", &Options::write_buffer_size, kMayChange},
-    {"max_write_buffer_number", &Options::max_write_buffer_number, kMayChange},
-    {"block_cache", &Options::block_cache},
-    {"max_open_files", &Options::max_open_files},
-    {"cache_index_and_filter_blocks", &Options::cache_index_and_filter_blocks},
-    {"use_direct_reads", &Options::use_direct_reads},
-    {"bytes_per_sync", &Options::bytes_per_sync},
-    {"manual_wal_flush", &Options::manual_wal_flush},
-    {"wal_write", &Options::wal_write},
-    {"wal_bytes_per_sync", &Options::wal_bytes_per_sync},
-    {"max_total_wal_size", &Options::max_total_wal_size},
-    {"block_size", &Options::block_size},
-    {"block_restart_interval", &Options::block_restart_interval},
-    {"compression", &Options::compression},
-    {"compression_per_level", &Options::compression_per_level},
-    {"bottommost_compression", &Options::bottommost_compression},
-    {"compression_level", &Options::compression_level},
-    {"filter_policy", &Options::filter_policy},
-    {"max_background_jobs", &Options::max_background_jobs},
-    {"max_subcompactions", &Options::max_subcompactions},
-    {"level0_file_num_compaction_trigger",
-     &Options::level0_file_num_compaction_trigger, kMayChange},
-    {"level0_slowdown_writes_trigger", &Options::level0_slowdown_writes_trigger,
-     kMayChange},
-    {"level0_stop_writes_trigger", &Options::level0_stop_writes_trigger,
-     kMayChange},
-    {"soft_pending_compaction_bytes_limit",
-     &Options::soft_pending_compaction_bytes_limit, kMayChange},
-    {"hard_pending_compaction_bytes_limit",
-     &Options::hard_pending_compaction_bytes_limit, kMayChange},
-    {"num_levels", &Options::num_levels},
-    {"target_file_size_base", &Options::target_file_size_base, kMayChange},
-    {"max_compaction_bytes", &Options::max_compaction_bytes, kMayChange},
-    {"max_bytes_for_level_base", &Options::max_bytes_for_level_base,
-     kMayChange},
-    {"max_bytes_for_level_multiplier", &Options::max_bytes_for_level_multiplier,
-     kMayChange},
-    {"level_compaction_dynamic_level_bytes",
-     &Options::level_compaction_dynamic_level_bytes},
-    {"ttl", &Options::ttl, kMayChange},
-    {"periodic_compaction_seconds", &Options::periodic_compaction_seconds,
-     kMayChange},
-    {"disable_auto_compactions", &Options::disable_auto_compactions,
-     kMayChange},
-    {"rate_limiter", &Options::rate_limiter},
-    {"stats_level", &Options::stats_level},
-};
-
-const NamedOption* FindOption(std::string_view name) {
-  for (const NamedOption& known : kNamedOptions) {
-    if (name == known.name) return &known;
+const OptionRow* FindOption(std::string_view name) {
+  for (const OptionRow& row : kOptionTable) {
+    if (name == row.name) return &row;
   }
   return nullptr;
 }
@@ -142,12 +64,10 @@ bool Parse(std::string_view text, bool* value) {
   return true;
 }
 
-// Parses one of `names`, which are in the order of the values 0, 1, ...
-template <typename Enum>
-bool ParseName(std::string_view text, std::initializer_list<const char*> names,
-               Enum* value) {
+template <NamedEnum Enum>
+bool Parse(std::string_view text, Enum* value) {
   int number = 0;
-  for (const char* name : names) {
+  for (const char* name : OptionNames<Enum>::kAll) {
     if (text == name) {
       *value = static_cast<Enum>(number);
       return true;
@@ -155,26 +75,6 @@ bool ParseName(std::string_view text, std::initializer_list<const char*> names,
     ++number;
   }
   return false;
-}
-
-bool Parse(std::string_view text, KeyCase* value) {
-  return ParseName(text, {"sensitive", "insensitive"}, value);
-}
-
-bool Parse(std::string_view text, WalRecoveryMode* value) {
-  return ParseName(text, {"absolute_consistency", "point_in_time"}, value);
-}
-
-bool Parse(std::string_view text, WriteMethod* value) {
-  return ParseName(text, {"call", "map", "auto"}, value);
-}
-
-bool Parse(std::string_view text, StatsLevel* value) {
-  return ParseName(
-      text,
-      {"disable_all", "except_histogram_or_timers", "except_timers",
-       "except_detailed_timers", "except_time_for_mutex", "all"},
-      value);
 }
 
 bool Parse(std::string_view text, CompressionType* value) {
@@ -242,11 +142,10 @@ bool Parse(std::string_view text, std::shared_ptr<RateLimiter>* value) {
   return true;
 }
 
-Status ParseInto(const NamedOption& option, const Slice& text,
-                 Options* options) {
+Status ParseInto(const OptionRow& option, const Slice& text, Options* options) {
   const bool valid = std::visit(
-      [&](auto field) {
-        return Parse(text.ToStringView(), &(options->*field));
+      [&](const auto& field) {
+        return Parse(text.ToStringView(), &(options->*field.member));
       },
       option.field);
   if (valid) return Status::OK();
@@ -256,7 +155,7 @@ Status ParseInto(const NamedOption& option, const Slice& text,
 }  // namespace
 
 Status SetOption(const Slice& name, const Slice& value, Options* options) {
-  const NamedOption* const option = FindOption(name.ToStringView());
+  const OptionRow* const option = FindOption(name.ToStringView());
   if (option == nullptr) {
     return Status::InvalidArgument(name,
                                    "is no option, or none that text can set");
@@ -267,7 +166,7 @@ Status SetOption(const Slice& name, const Slice& value, Options* options) {
 Status UpdateOptions(const std::map<std::string, std::string>& changes,
                      Options* options) {
   for (const auto& [name, text] : changes) {
-    const NamedOption* const option = FindOption(name);
+    const OptionRow* const option = FindOption(name);
     if (option == nullptr || !option->may_change) {
       return Status::InvalidArgument(name, "is no option that can be changed");
     }

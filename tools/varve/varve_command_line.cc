@@ -7,7 +7,7 @@
 #include <cerrno>
 #include <utility>
 
-#include "db/options/options_check.h"
+#include "db/options/option_table.h"
 #include "env/file_names.h"
 #include "env/stopwatch.h"
 #include "tools/varve/varve_commands.h"
@@ -141,7 +141,7 @@ std::string CheckOptions(const CommandLine& line) {
     return "there is no merge operator '" + *merge_operator +
            "'; there are uint64add, stringappend, max, bytesor and bytesxor";
   }
-  constexpr uint64_t kMaxOpenFiles = kMaxOpenFilesBounds.high;
+  constexpr uint64_t kMaxOpenFiles = BoundsOf(&Options::max_open_files).high;
   if (line.Number("open_files", 0) > kMaxOpenFiles) {
     return "--open_files is at most " + std::to_string(kMaxOpenFiles);
   }
