@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <optional>
 #include <string>
 #include <type_traits>
 #include <variant>
@@ -32,6 +33,26 @@ Status CheckBounds(const char* name, T value, const OptionBounds<T>& bounds) {
       std::to_string(bounds.low) + ", " + std::to_string(bounds.high) + "]");
 }
 
+Status CheckCompression(const char* name, CompressionType type) {
+  return CompressionSupported(type)
+             ? Status::OK()
+             : Status::InvalidArgument(name, NotBuiltInText(type));
+}
+
+Status CheckCompression(const char* name,
+                        const std::optional<CompressionType>& type) {
+  return type ? CheckCompression(name, *type) : Status::OK();
+}
+
+Status CheckCompression(const char* name,
+                        const std::vector<CompressionType>& types) {
+  Status status;
+  for (size_t i = 0; status.ok() && i < types.size(); ++i) {
+    status = CheckCompression(name, types[i]);
+  }
+  return status;
+}
+
 template <typename T>
 Status CheckRow(const char* name, const OptionField<T>& field,
                 const Options& options) {
@@ -42,6 +63,8 @@ Status CheckRow(const char* name, const OptionField<T>& field,
     // A cast can create other values.
     constexpr int kCount = std::size(OptionNames<T>::kAll);
     return CheckBounds<int>(name, static_cast<int>(value), {0, kCount - 1});
+  } else if constexpr (requires { CheckCompression(name, value); }) {
+    return CheckCompression(name, value);
   } else {
     return Status::OK();
   }
@@ -134,19 +157,6 @@ Status CheckOptions(const Options& given) {
   if (std::find(o.listeners.begin(), o.listeners.end(), nullptr) !=
       o.listeners.end()) {
     return Status::InvalidArgument("listeners: one is null");
-  }
-  if (!CompressionSupported(o.compression)) {
-    return Status::InvalidArgument("compression",
-                                   NotBuiltInText(o.compression));
-  }
-  std::vector<CompressionType> types = o.compression_per_level;
-  if (o.bottommost_compression) types.push_back(*o.bottommost_compression);
-  for (const CompressionType type : types) {
-    if (!CompressionSupported(type)) {
-      return Status::InvalidArgument(
-          "compression_per_level or bottommost_compression",
-          NotBuiltInText(type));
-    }
   }
   for (const OptionRow& row : kOptionTable) {
     Status status = std::visit(

@@ -34,8 +34,6 @@ class DbBadOptionTest : public DbTestBase,
         {"comparator", [](Options* o) { o->comparator = nullptr; }},
         {"env", [](Options* o) { o->env = nullptr; }},
         {"compression",
-         [](Options* o) { o->compression = CompressionType::kXpress; }},
-        {"compression",
          [](Options* o) { o->compression = CompressionType::kZSTDNotFinal; }},
         {"compression",
          [](Options* o) { o->compression = static_cast<CompressionType>(99); }},
@@ -67,10 +65,6 @@ class DbBadOptionTest : public DbTestBase,
          [](Options* o) {
            o->compression_per_level = {CompressionType::kSnappy,
                                        CompressionType::kXpress};
-         }},
-        {"bottommost_compression",
-         [](Options* o) {
-           o->bottommost_compression = CompressionType::kXpress;
          }},
         {"level0_slowdown_writes_trigger",
          [](Options* o) { o->level0_slowdown_writes_trigger = 3; }},

@@ -145,8 +145,7 @@ void ExpectRefused(const char* name, T Options::*member, T value) {
   options.*member = value;
   const Status status = CheckOptions(options);
   EXPECT_TRUE(status.IsInvalidArgument()) << status.ToString();
-  EXPECT_TRUE(Contains(status.message(), std::string(name) + " is "))
-      << status.ToString();
+  EXPECT_TRUE(status.message().starts_with(name)) << status.ToString();
 }
 
 template <typename T>
@@ -194,12 +193,9 @@ TEST(OptionTableTest, LetsThoseChangeThatThePageSays) {
               row.may_change);
     Options options;
     const Status status = UpdateOptions({{row.name, "1"}}, &options);
-    if (row.may_change) {
-      EXPECT_TRUE(Ok(status));
-    } else {
-      EXPECT_TRUE(status.IsInvalidArgument());
-      EXPECT_TRUE(Contains(status.message(), row.name)) << status.ToString();
-    }
+    EXPECT_EQ(Contains(status.message(), "is no option that can be changed"),
+              !row.may_change)
+        << status.ToString();
   }
 }
 
@@ -231,7 +227,7 @@ TEST(OptionTableTest, NoFieldHasTwoRows) {
   });
 }
 
-TEST(OptionTableTest, ValuesOutOfBoundsAreRefusedOrRaised) {
+TEST(OptionTableTest, WrongValuesAreRefusedOrRaised) {
   VisitRows([]<typename T>(const OptionRow& row, const OptionField<T>& field) {
     if constexpr (kIsNumber<T>) {
       const auto& [low, high] = field.bounds;
@@ -252,6 +248,10 @@ TEST(OptionTableTest, ValuesOutOfBoundsAreRefusedOrRaised) {
       const auto last = static_cast<T>(count - 1);
       ExpectTaken(field.member, last, last);
       ExpectRefused(row.name, field.member, static_cast<T>(count));
+    } else if constexpr (requires { T{CompressionType::kXpress}; }) {
+      ExpectTaken(field.member, T{CompressionType::kNone},
+                  T{CompressionType::kNone});
+      ExpectRefused(row.name, field.member, T{CompressionType::kXpress});
     }
   });
 }
