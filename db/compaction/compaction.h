@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -22,7 +23,14 @@ struct KeySpan {
   UserKeyRange range() const { return {&smallest, &largest, end_is_exclusive}; }
 };
 
-// The inputs and the output of a compaction. Created by the picker.
+// Returns the span of user keys of the files in the lists. REQUIRES: there are
+// files.
+KeySpan SpanOf(const InternalKeyComparator& comparator,
+               std::span<const std::vector<FileMetaData*>> lists);
+
+bool AnyBeingCompacted(const std::vector<FileMetaData*>& files);
+
+// The inputs and the output of a compaction. Created by a CompactionPolicy.
 struct Compaction {
   int level = 0;
   int output_level = 1;
@@ -48,7 +56,7 @@ struct Compaction {
   bool bottommost = false;
   // The input files can move to the output level without a rewrite.
   bool trivial_move = false;
-  // The debt of compactions that this one removes. See ComputeCompactionDebt.
+  // The debt of compactions that this one removes. See CompactionPolicy.
   double relief_bytes = 0;
   // Bytes written to outputs so far. Null if nobody needs them.
   std::shared_ptr<std::atomic<uint64_t>> progress_bytes;
@@ -91,7 +99,13 @@ struct Compaction {
   // known. See TableTimes.
   uint64_t OldestAncestorTime() const;
   // Returns the span of user keys of the inputs. REQUIRES: there are inputs.
-  KeySpan KeyRange() const;
+  KeySpan KeyRange() const { return SpanOf(version->comparator(), inputs); }
+  // Returns how many more bytes a compaction for space rewrote than it freed.
+  // This happens, for example, when the deleted keys did not exist. Bytes that
+  // its outputs promise to free in deeper levels count as freed. The next
+  // compaction shows whether they were.
+  uint64_t RewrittenInVain(uint64_t output_bytes,
+                           uint64_t reclaimable_bytes) const;
 };
 
 }  // namespace varve

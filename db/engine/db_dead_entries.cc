@@ -3,7 +3,6 @@
 
 #include <optional>
 
-#include "db/compaction/level_targets.h"
 #include "db/jobs/job_events.h"
 #include "db/snapshot/snapshot_handshake.h"
 #include "env/stopwatch.h"
@@ -141,7 +140,7 @@ void DeadEntryCleanup::FlushForReaders(ColumnFamily* family,
     flusher_.SwitchSoonLocked(family);
     RecordTick(core_.stats, Ticker::kDeadRangeFlushes);
     const Version& version = *family->version();
-    const int base = ComputeLevelTargets(family->options(), version).base_level;
+    const int base = family->compactions().policy->NextLevel(version, 0);
     cost_bytes = family->cleaner()->FlushCost(version.NumBytes(base));
   }
   family->cleaner()->AwaitFlushLocked(cost_bytes);

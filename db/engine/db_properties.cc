@@ -6,7 +6,6 @@
 #include <map>
 #include <set>
 
-#include "db/compaction/compaction_picker.h"
 #include "db/compaction/table_output.h"
 #include "db/dead_entries/dead_ranges_text.h"
 #include "monitoring/memory_accounting.h"
@@ -297,9 +296,9 @@ bool DbProperties::GetIntLocked(const Slice& name, uint64_t* value) {
              family_.options().block_cache->GetUsage();
   } else if (is("base-level")) {
     *value = static_cast<uint64_t>(
-        ComputeLevelTargets(family_.options(), version).base_level);
+        family_.compactions().policy->NextLevel(version, 0));
   } else if (is("estimate-pending-compaction-bytes")) {
-    *value = EstimatePendingCompactionBytes(family_.options(), version);
+    *value = family_.compactions().Debt(version).pending_bytes;
   } else if (is("num-snapshots")) {
     *value = family_.snapshots()->CountLocked();
   } else if (is("oldest-snapshot-sequence")) {
@@ -365,7 +364,8 @@ std::string DbProperties::LevelStatsLocked() const {
 
 void DbProperties::AppendCompactionTableLocked(std::string* out) const {
   const Version& version = *family_.version();
-  const LevelTargets targets = ComputeLevelTargets(family_.options(), version);
+  const FamilyCompactions& compactions = family_.compactions();
+  const int last_level = family_.options().num_levels - 1;
   *out +=
       "Level  Files  Size(MB)  Score  Read(MB)  Rn(MB) Rnp1(MB) Write(MB) "
       "Moved(MB) W-Amp S-Amp Rd(MB/s) Wr(MB/s)  Sec(s) Count   KeyIn KeyDrop\n";
@@ -390,30 +390,28 @@ void DbProperties::AppendCompactionTableLocked(std::string* out) const {
   int files = 0;
   uint64_t bytes = 0;
   const uint64_t last_bytes = version.NumBytes(version.DeepestLevel());
-  for (int level = 0; level <= targets.last_level; ++level) {
-    const CompactionStats& stats = family_.compactions().stats[level];
+  for (int level = 0; level <= last_level; ++level) {
+    const CompactionStats& stats = compactions.stats[level];
     total.Add(stats);
     files += version.NumFiles(level);
     bytes += version.NumBytes(level);
     append(("L" + std::to_string(level)).c_str(), version.NumFiles(level),
            version.NumBytes(level),
-           level < targets.last_level
-               ? CompactionScore(family_.options(), targets, version,
-                                 family_.compactions().running, level)
+           level < last_level
+               ? compactions.policy->Score(version, compactions.running, level)
                : 0.0,
            stats, level == 0 ? stats.bytes_written : stats.upper_bytes_read,
            Ratio(version.NumBytes(level), last_bytes));
   }
-  append("Sum", files, bytes, 0.0, total,
-         family_.compactions().stats[0].bytes_written,
+  append("Sum", files, bytes, 0.0, total, compactions.stats[0].bytes_written,
          Ratio(bytes, last_bytes));
   AppendFormat(out,
                "Tables: %.1f MB, %.1f MB of them in the last level; space "
                "amplification %.2f; base level %d\n",
                MiB(bytes), MiB(last_bytes), Ratio(bytes, last_bytes),
-               targets.base_level);
+               compactions.policy->NextLevel(version, 0));
   AppendFormat(out, "Pending compaction: %.1f MB\n",
-               MiB(EstimatePendingCompactionBytes(family_.options(), version)));
+               MiB(compactions.Debt(version).pending_bytes));
 }
 
 void DbProperties::AppendDbStatsLocked(std::string* out) const {

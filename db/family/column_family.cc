@@ -40,6 +40,7 @@ ColumnFamily::ColumnFamily(std::string name, std::unique_ptr<Options> owned,
                ExperimentFlagsOf(*options_).cleans_always),
       memtables_(options_, &comparator_,
                  [this, request = shared.request_switch] { request(this); }),
+      compactions_(options_),
       pace_(options_, env_, stats_, &memtables_, &compactions_) {}
 
 void ColumnFamily::MakeTables(const std::string& db_path,

@@ -4,14 +4,15 @@
 #include <atomic>
 #include <memory>
 
-#include "db/compaction/compaction_picker.h"
+#include "db/compaction/leveled_policy.h"
 
 namespace varve {
 
-void FamilyCompactions::Begin(const Options& options, Compaction* compaction,
-                              uint64_t now_us) {
+FamilyCompactions::FamilyCompactions(const Options* options)
+    : policy(std::make_unique<LeveledPolicy>(options)) {}
+
+void FamilyCompactions::Begin(Compaction* compaction, uint64_t now_us) {
   if (running.empty()) draining_since_us_ = now_us;
-  compaction->relief_bytes = ComputeRelief(options, *compaction);
   compaction->progress_bytes = std::make_shared<std::atomic<uint64_t>>(0);
   running.push_back(compaction);
 }

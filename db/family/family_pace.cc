@@ -3,7 +3,6 @@
 
 #include <algorithm>
 
-#include "db/compaction/compaction_picker.h"
 #include "db/options/options_check.h"
 #include "env/stopwatch.h"
 
@@ -149,8 +148,7 @@ void FamilyPace::SampleDebtLocked(const Version& version, uint64_t now_us) {
   // Slower writers wait before they join the queue.
   if (!options_.disable_auto_compactions &&
       stall_.pressure == WritePressure::kNone) {
-    const CompactionDebt debt =
-        ComputeCompactionDebt(options_, version, compactions_.running);
+    const CompactionDebt debt = compactions_.Debt(version);
     const int trigger = options_.level0_file_num_compaction_trigger;
     const double memory_files =
         static_cast<double>(memtables_.immutable().size()) +
@@ -166,7 +164,7 @@ void FamilyPace::SampleDebtLocked(const Version& version, uint64_t now_us) {
 WriteDebt FamilyPace::UpdateStallLocked(const Version& version) {
   WriteDebt debt;
   debt.level0_files = version.NumFiles(0);
-  debt.pending_bytes = EstimatePendingCompactionBytes(options_, version);
+  debt.pending_bytes = compactions_.Debt(version).pending_bytes;
   debt.immutable_memtables = static_cast<int>(memtables_.immutable().size());
   debt.no_memtable = memtables_.AwaitsFlushLocked();
   const double drain_rate = debt_pace_.drain_rate();

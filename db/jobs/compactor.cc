@@ -21,21 +21,19 @@ namespace {
 // Sets *last to the level that a manual compaction of the range ends in: the
 // base level or the deepest one that has keys of the range, unless
 // `target_level`, if not -1, is deeper.
-Status FindOutputLevel(const Options& options, const Version& version,
-                       const UserKeyRange& range, int target_level, int* last) {
-  const LevelTargets targets = ComputeLevelTargets(options, version);
-  *last = targets.base_level;
-  for (int level = 1; level <= targets.last_level; ++level) {
-    if (version.RangeOverlapsLevel(level, range)) {
-      *last = std::max(*last, level);
-    }
+Status FindOutputLevel(const ColumnFamily& family, const UserKeyRange& range,
+                       int target_level, int* last) {
+  const Version& version = *family.version();
+  *last = family.compactions().policy->NextLevel(version, 0);
+  for (int level = *last + 1; level <= version.DeepestLevel(); ++level) {
+    if (version.RangeOverlapsLevel(level, range)) *last = level;
   }
   if (target_level == -1) return Status::OK();
-  if (target_level < *last || target_level > targets.last_level) {
+  const int deepest = family.options().num_levels - 1;
+  if (target_level < *last || target_level > deepest) {
     return Status::InvalidArgument(
         "target_level is " + std::to_string(target_level) + ", must be in [" +
-        std::to_string(*last) + ", " + std::to_string(targets.last_level) +
-        "]");
+        std::to_string(*last) + ", " + std::to_string(deepest) + "]");
   }
   *last = target_level;
   return Status::OK();
@@ -71,8 +69,7 @@ Status Compactor::RunLocked(ColumnFamily* family, Compaction* compaction) {
   const RequestSpan span("compaction");
   compaction->version->RefLocked();
   compaction->MarkFilesLocked(true);
-  family->compactions().Begin(family->options(), compaction,
-                              MonotonicMicros(core_.env));
+  family->compactions().Begin(compaction, MonotonicMicros(core_.env));
   core_.jobs.StartDueLocked();  // Other work can run beside this.
 
   CompactionJobInfo info;
@@ -163,8 +160,7 @@ Status Compactor::CompactRangeLocked(ColumnFamily* family,
                                      const CompactRangeOptions& options,
                                      const UserKeyRange& range) {
   int last;
-  Status status = FindOutputLevel(family->options(), *family->version(), range,
-                                  options.target_level, &last);
+  Status status = FindOutputLevel(*family, range, options.target_level, &last);
   if (!status.ok()) return status;
   // Tables moved into the last level need no second rewrite.
   const uint64_t first_new_file = core_.versions->NewFileNumber();
@@ -218,13 +214,14 @@ Status Compactor::CompactLevelLocked(ColumnFamily* family,
     }
     // Repeat after each wait. Another compaction may have moved older entries
     // into a level that was empty, and these must not end up below them.
-    const LevelTargets targets =
-        ComputeLevelTargets(family->options(), *family->version());
+    const CompactionPolicy& policy = *family->compactions().policy;
     request.output_level =
-        request.level < last ? std::min(targets.NextLevel(request.level), last)
-                             : last;
+        request.level < last
+            ? std::min(policy.NextLevel(*family->version(), request.level),
+                       last)
+            : last;
     bool blocked;
-    const auto compaction = PickManualCompaction(
+    const auto compaction = policy.PickManual(
         core_.picker.ContextLocked(*family), request, &blocked);
     if (blocked) {
       core_.scheduler.WaitLocked();

@@ -9,7 +9,7 @@
 #include <set>
 
 #include "db/compaction/compaction.h"
-#include "db/compaction/compaction_picker.h"
+#include "db/compaction/compaction_policy.h"
 #include "db/family/column_family.h"
 #include "db/options/db_mutex.h"
 #include "varve/options.h"

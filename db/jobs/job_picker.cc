@@ -72,7 +72,7 @@ bool JobPicker::CompactionDueLocked() const {
 
 bool JobPicker::CompactionDueLocked(const ColumnFamily& family) const {
   return MayCompactLocked(family) &&
-         (IsCompactionDue(ContextLocked(family)) ||
+         (family.compactions().policy->IsDue(ContextLocked(family)) ||
           family.cleaner()->WantsCompactionLocked());
 }
 
@@ -84,10 +84,8 @@ bool JobPicker::CompactionsAreUrgentLocked() const {
                      });
 }
 
-CompactionPickerContext JobPicker::ContextLocked(
-    const ColumnFamily& family) const {
-  CompactionPickerContext context;
-  context.options = &family.options();
+CompactionContext JobPicker::ContextLocked(const ColumnFamily& family) const {
+  CompactionContext context;
   context.version = family.version();
   context.running = &family.compactions().running;
   context.space_debt = family.compactions().space_debt;
@@ -113,7 +111,8 @@ std::unique_ptr<Compaction> JobPicker::PickCompactionLocked(
           !MayCompactLocked(*candidate)) {
         continue;
       }
-      auto compaction = PickCompaction(ContextLocked(*candidate));
+      auto compaction =
+          candidate->compactions().policy->Pick(ContextLocked(*candidate));
       if (compaction == nullptr) compaction = PickForReadersLocked(candidate);
       if (compaction == nullptr) continue;
       next_family_ = index + 1;
@@ -168,7 +167,7 @@ std::unique_ptr<Compaction> JobPicker::PickForReadersLocked(
   DeadRangeCleaner* const cleaner = family->cleaner();
   while (const DeadRangeCleaner::Target* const target =
              cleaner->NextToCompactLocked()) {
-    auto compaction = PickForReaders(
+    auto compaction = family->compactions().policy->PickForReaders(
         ContextLocked(*family), target->found.level, target->found.file_number);
     if (compaction != nullptr) {
       RecordTick(core_.stats, Ticker::kDeadRangeCompactions);

@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "db/compaction/compaction_picker.h"
+#include "db/compaction/compaction_policy.h"
 #include "db/family/column_family.h"
 #include "db/options/db_mutex.h"
 #include "varve/status.h"
@@ -60,7 +60,7 @@ class JobPicker {
   // for good.
   std::unique_ptr<Compaction> PickCompactionLocked(ColumnFamily** family)
       VARVE_REQUIRES(kDbMutex);
-  CompactionPickerContext ContextLocked(const ColumnFamily& family) const
+  CompactionContext ContextLocked(const ColumnFamily& family) const
       VARVE_REQUIRES(kDbMutex);
 
   // Returns the shortest age in seconds for which tables of any family are

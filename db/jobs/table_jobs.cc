@@ -5,7 +5,6 @@
 #include <cstddef>
 #include <memory>
 
-#include "db/compaction/compaction_picker.h"
 #include "db/compaction/flush_job.h"
 #include "db/compaction/parallel_compaction.h"
 #include "db/jobs/db_core.h"
@@ -274,7 +273,7 @@ Status TableJobs::CompactLocked(ColumnFamily* family,
   }
   if (status.ok() && compaction.for_space) {
     family->compactions().space_debt +=
-        RewrittenInVain(compaction, result.bytes_written, reclaimable_bytes);
+        compaction.RewrittenInVain(result.bytes_written, reclaimable_bytes);
   }
   return status;
 }

@@ -6,8 +6,8 @@
 // What is measured. The *debt* is the work that compactions have to do until no
 // level exceeds its target, in bytes of user data: a byte in a deep level
 // counts as the part of the remaining way down that it still has to go. See
-// ComputeCompactionDebt. The *drain* is the debt that compactions have removed.
-// Both follow the progress of running compactions, so neither jumps when a
+// CompactionDebt. The *drain* is the debt that compactions have removed. Both
+// follow the progress of running compactions, so neither jumps when a
 // compaction ends. The *drain rate* is the drain per time that compactions ran.
 // It is an exponential average over the time that it takes to drain the target
 // debt.
