@@ -78,7 +78,9 @@ struct Compaction {
   // Returns true if all tables of the version are inputs.
   bool IsFull() const {
     size_t files = 0;
-    for (int i = 0; i < kNumLevels; ++i) files += version->files(i).size();
+    for (const auto& level_files : version->levels()) {
+      files += level_files.size();
+    }
     return files == inputs[0].size() + inputs[1].size();
   }
   // Adds the removal of the inputs to the edit.

@@ -82,7 +82,7 @@ class CompactionPolicy {
                        const std::vector<const Compaction*>& running,
                        int level) const = 0;
   // Returns the output level of a compaction of `level`, which is not the last
-  // one.
+  // one. The levels between them are empty.
   virtual int NextLevel(const Version& version, int level) const = 0;
   virtual CompactionDebt Debt(
       const Version& version,

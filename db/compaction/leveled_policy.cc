@@ -368,8 +368,8 @@ CompactionDebt LeveledPolicy::Debt(
     const Version& version,
     const std::vector<const Compaction*>& running) const {
   const MoveCosts costs(options(), version);
-  double bytes[kNumLevels];
-  for (int level = 0; level < kNumLevels; ++level) {
+  double bytes[kNumLevels] = {};
+  for (int level = 0; level <= version.DeepestLevel(); ++level) {
     bytes[level] = static_cast<double>(version.NumBytes(level));
   }
   CompactionDebt debt;

@@ -25,7 +25,8 @@ bool OlderTables::MayHave(const Slice& user_key) {
       return true;
     }
   }
-  for (int level = std::max(first_level_, 1); level < kNumLevels; ++level) {
+  for (int level = std::max(first_level_, 1); level <= version_.DeepestLevel();
+       ++level) {
     const auto& files = version_.files(level);
     size_t& position = positions_[level];
     while (position < files.size() &&
@@ -47,7 +48,8 @@ bool OlderTables::MayHaveAny(const Slice& begin, const Slice& end) const {
   for (const FileMetaData* file : unsorted_) {
     if (FileOverlaps(comparator_, *file, range)) return true;
   }
-  for (int level = std::max(first_level_, 1); level < kNumLevels; ++level) {
+  for (int level = std::max(first_level_, 1); level <= version_.DeepestLevel();
+       ++level) {
     if (version_.RangeOverlapsLevel(level, range)) return true;
   }
   return false;

@@ -36,9 +36,10 @@ class OlderTables {
   OlderTables(const Version& version, int first_level);
   // The tables deeper than a compaction's output.
   explicit OlderTables(const Compaction& compaction)
-      : OlderTables(*compaction.version, compaction.bottommost
-                                             ? kNumLevels
-                                             : compaction.output_level + 1) {}
+      : OlderTables(*compaction.version,
+                    (compaction.bottommost ? compaction.version->DeepestLevel()
+                                           : compaction.output_level) +
+                        1) {}
   OlderTables(const OlderTables&) = delete;
   OlderTables& operator=(const OlderTables&) = delete;
 

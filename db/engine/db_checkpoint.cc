@@ -37,8 +37,8 @@ Status DBImpl::Cut(CheckpointCut* cut) {
     Version* const version = family->version();
     version->RefLocked();
     cut->versions.push_back(version);
-    for (int level = 0; level < kNumLevels; ++level) {
-      for (const FileMetaData* file : version->files(level)) {
+    for (const auto& files : version->levels()) {
+      for (const FileMetaData* file : files) {
         cut->tables.emplace_back(file->number, file->file_size);
       }
     }

@@ -190,12 +190,12 @@ Status DBImpl::VerifyChecksum() {
   for (ColumnFamily* const family : families) {
     if (!status.ok()) break;
     SuperVersion* const super_version = family->super_versions().Reference();
-    for (int level = 0; level < kNumLevels && status.ok(); ++level) {
-      for (const FileMetaData* file : super_version->version->files(level)) {
+    for (const auto& files : super_version->version->levels()) {
+      for (const FileMetaData* file : files) {
+        if (!status.ok()) break;
         std::shared_ptr<Table> table;
         status = family->table_cache()->Find(file->table_file(), &table);
         if (status.ok()) status = table->VerifyChecksum();
-        if (!status.ok()) break;
       }
     }
     family->super_versions().Release(super_version);

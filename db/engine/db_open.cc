@@ -126,8 +126,8 @@ LiveFiles LiveFilesLocked(VersionSet* versions, uint64_t next_file_number,
     VARVE_REQUIRES(kDbMutex) {
   LiveFiles live;
   for (const FamilyVersions* family : versions->families()) {
-    for (int level = 0; level < kNumLevels; ++level) {
-      for (const FileMetaData* file : family->current()->files(level)) {
+    for (const auto& files : family->current()->levels()) {
+      for (const FileMetaData* file : files) {
         live.tables.push_back(file->number);
       }
     }

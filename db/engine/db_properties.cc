@@ -48,8 +48,8 @@ bool StripPrefix(Slice* name) {
 // there is none.
 uint64_t OldestTableTime(const Version& version) {
   uint64_t oldest = 0;
-  for (int level = 0; level < kNumLevels; ++level) {
-    for (const FileMetaData* file : version.files(level)) {
+  for (const auto& files : version.levels()) {
+    for (const FileMetaData* file : files) {
       const uint64_t time_s = file->FindTimes().oldest_ancestor_s;
       if (time_s != 0 && (oldest == 0 || time_s < oldest)) oldest = time_s;
     }
@@ -67,7 +67,7 @@ uint64_t EstimateLiveBytes(const Version& version) {
   uint64_t bytes = 0;
   // The tables that count, none of which overlap: largest key to smallest key.
   std::map<Slice, Slice, decltype(less)> ranges(less);
-  for (int level = kNumLevels - 1; level >= 0; --level) {
+  for (int level = version.DeepestLevel(); level >= 0; --level) {
     for (const FileMetaData* file : version.files(level)) {
       const auto next = ranges.lower_bound(file->smallest_user_key());
       if (next != ranges.end() &&
@@ -246,7 +246,9 @@ bool DbProperties::GetIntLocked(const Slice& name, uint64_t* value) {
     return true;
   }
   uint64_t table_bytes = 0;
-  for (int i = 0; i < kNumLevels; ++i) table_bytes += version.NumBytes(i);
+  for (int i = 0; i <= version.DeepestLevel(); ++i) {
+    table_bytes += version.NumBytes(i);
+  }
   uint64_t memtable_bytes = family_.memtable()->ApproximateMemoryUsage();
   uint64_t immutable_entries = 0;
   uint64_t immutable_deletions = 0;
@@ -464,8 +466,8 @@ std::string DbProperties::OldestSnapshotLocked() {
   if (oldest.sequence == kNoSnapshot) return "none";
   uint64_t entry_bytes = 0;
   std::set<uint64_t> live;
-  for (int level = 0; level < kNumLevels; ++level) {
-    for (const FileMetaData* file : family_.version()->files(level)) {
+  for (const auto& files : family_.version()->levels()) {
+    for (const FileMetaData* file : files) {
       live.insert(file->number);
       const auto kept = file->kept_bytes.find(oldest.sequence);
       if (kept != file->kept_bytes.end()) entry_bytes += kept->second;
@@ -474,8 +476,8 @@ std::string DbProperties::OldestSnapshotLocked() {
   uint64_t file_bytes = 0;
   uint64_t memtable_bytes = 0;
   if (oldest.pin != nullptr) {
-    for (int level = 0; level < kNumLevels; ++level) {
-      for (const FileMetaData* file : oldest.pin->version->files(level)) {
+    for (const auto& files : oldest.pin->version->levels()) {
+      for (const FileMetaData* file : files) {
         if (live.count(file->number) == 0) file_bytes += file->file_size;
       }
     }
@@ -525,9 +527,10 @@ std::string DbProperties::TablesLocked() const {
 template <typename Visit>
 void DbProperties::VisitTables(int only_level, Visit visit) {
   SuperVersion* const super_version = family_.super_versions().Reference();
-  for (int level = 0; level < kNumLevels; ++level) {
+  const Version& version = *super_version->version;
+  for (int level = 0; level <= version.DeepestLevel(); ++level) {
     if (only_level != kAllLevels && level != only_level) continue;
-    for (const FileMetaData* file : super_version->version->files(level)) {
+    for (const FileMetaData* file : version.files(level)) {
       std::shared_ptr<Table> table;
       if (!family_.table_cache()
                ->FindDescription(file->table_file(), &table)

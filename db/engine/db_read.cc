@@ -158,7 +158,7 @@ void BuildIterator(const InternalKeyComparator* comparator,
   const Version& version = *super_version.version;
   ArenaVector<std::unique_ptr<InternalIterator>> children(memory);
   children.reserve(1 + super_version.immutable.size() +
-                   version.files(0).size() + kNumLevels);
+                   version.files(0).size() + version.levels().size());
   RangeTombstoneFilters filters(comparator, sequence, memory);
   const auto add = [&](const MemTable& memtable) {
     RangeTombstoneFilters::SetList sets(memory);

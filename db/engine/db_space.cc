@@ -159,8 +159,8 @@ Status DBImpl::DropCovered(ColumnFamily* family, bool* dropped) {
   Version* const version = family->version();
   version->RefLocked();
   core_.mutex()->Unlock();
-  for (int level = 0; level < kNumLevels; ++level) {
-    for (const FileMetaData* file : version->files(level)) {
+  for (const auto& files : version->levels()) {
+    for (const FileMetaData* file : files) {
       // If a table cannot be read, its deletions are ignored, and less is
       // dropped.
       collector.AddFile(family->table_cache(), *file).IgnoreError();

@@ -70,9 +70,10 @@ std::string FamilySet::DescribeLocked() const {
   for (const ColumnFamily* family : live_) {
     uint64_t tables = 0;
     uint64_t table_bytes = 0;
-    for (int level = 0; level < kNumLevels; ++level) {
-      tables += static_cast<uint64_t>(family->version()->NumFiles(level));
-      table_bytes += family->version()->NumBytes(level);
+    const Version& version = *family->version();
+    for (int level = 0; level <= version.DeepestLevel(); ++level) {
+      tables += static_cast<uint64_t>(version.NumFiles(level));
+      table_bytes += version.NumBytes(level);
     }
     uint64_t memtable_bytes = family->memtable()->ApproximateMemoryUsage();
     for (const MemTable* memtable : family->memtables().immutable()) {

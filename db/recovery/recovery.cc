@@ -380,8 +380,9 @@ Status Recovery::FindSequences(RecoveredState* state) {
 }
 
 void Recovery::FindSequencesOf(size_t index, RecoveredState* state) {
-  for (int level = 0; level < kNumLevels; ++level) {
-    for (FileMetaData* file : state->families[index].manifest->levels[level]) {
+  LevelFiles& levels = state->families[index].manifest->levels;
+  for (size_t level = 0; level < levels.size(); ++level) {
+    for (FileMetaData* file : levels[level]) {
       if (!file->sequences_unknown) continue;
       if (level > 0) {
         // Only level 0 needs the exact number, for its order. A bound suffices

@@ -16,9 +16,11 @@ namespace varve {
 Status Recovery::CheckLevels(const RecoveredState& state) const {
   for (size_t i = 0; i < families_.size(); ++i) {
     if (state.families[i].manifest == nullptr) continue;
-    const int num_levels = families_[i].options->num_levels;
-    for (int level = num_levels; level < kNumLevels; ++level) {
-      if (state.families[i].manifest->levels[level].empty()) continue;
+    const LevelFiles& levels = state.families[i].manifest->levels;
+    const auto num_levels =
+        static_cast<size_t>(families_[i].options->num_levels);
+    for (size_t level = num_levels; level < levels.size(); ++level) {
+      if (levels[level].empty()) continue;
       return Status::InvalidArgument(
           db_path_, (i == 0 ? "" : "column family " + families_[i].name + " ") +
                         "has tables in level " + std::to_string(level) +

@@ -35,7 +35,7 @@ std::vector<CoveredTable> FindCoveredTables(
     const RangeTombstoneSet& tombstones, const Version& version,
     const std::vector<SequenceNumber>& snapshots) {
   std::vector<CoveredTable> result;
-  for (int level = 0; level < kNumLevels; ++level) {
+  for (int level = 0; level <= version.DeepestLevel(); ++level) {
     for (const FileMetaData* file : version.files(level)) {
       SequenceNumber covered_from;
       if (!IsCovered(tombstones, *file, &covered_from)) continue;

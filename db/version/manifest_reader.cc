@@ -79,7 +79,7 @@ class ManifestReplay {
       if (family.state->comparator != nullptr) {
         status = std::move(family.unsupported);
         if (status.ok()) status = std::move(family.mismatch);
-        if (status.ok()) status = family.builder->Finish(family.state->levels);
+        if (status.ok()) status = family.builder->Finish(&family.state->levels);
       }
       if (!status.ok()) return AnnotateWith(*family.state, std::move(status));
       state_->max_column_family = std::max(state_->max_column_family, id);

@@ -37,7 +37,7 @@ struct FamilyManifest {
   const InternalKeyComparator* comparator = nullptr;
   // Level 0 is sorted newest first, the other levels by key. Owned until a
   // version takes them over.
-  std::vector<FileMetaData*> levels[kNumLevels];
+  LevelFiles levels;
 
   bool HasNoTables() const {
     return std::all_of(std::begin(levels), std::end(levels),

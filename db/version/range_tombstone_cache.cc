@@ -10,12 +10,11 @@ namespace varve {
 namespace {
 
 Status FillSets(const InternalKeyComparator* comparator,
-                TableCache* table_cache,
-                const std::vector<FileMetaData*>* levels,
+                TableCache* table_cache, const LevelFiles& levels,
                 VersionRangeTombstones* sets) {
   UnreadTables unread;
   RangeTombstoneCollector collector(comparator);
-  for (int level = 0; level < kNumLevels; ++level) {
+  for (size_t level = 0; level < levels.size(); ++level) {
     for (const FileMetaData* file : levels[level]) {
       Status status = collector.AddFile(table_cache, *file);
       if (status.IsCorruption() || status.IsNotSupported()) {
@@ -46,7 +45,7 @@ RangeTombstoneCache::~RangeTombstoneCache() {
 
 Status RangeTombstoneCache::Find(
     const InternalKeyComparator* comparator, TableCache* table_cache,
-    const std::vector<FileMetaData*>* levels,
+    const LevelFiles& levels,
     std::shared_ptr<const VersionRangeTombstones>* sets) {
   sets->reset();
   // acquire pairs with the release below.

@@ -58,7 +58,7 @@ class RangeTombstoneCache {
   // valid as long as the pointer. May open tables that were not opened before.
   // Damaged tables become unread, so that the others can still be read.
   Status Find(const InternalKeyComparator* comparator, TableCache* table_cache,
-              const std::vector<FileMetaData*>* levels,
+              const LevelFiles& levels,
               std::shared_ptr<const VersionRangeTombstones>* sets);
 
  private:

@@ -76,11 +76,11 @@ uint64_t TotalFileSize(const std::vector<FileMetaData*>& files) {
 }
 
 Version::Version(const InternalKeyComparator* comparator,
-                 TableCache* table_cache, bool prefixes,
-                 std::vector<FileMetaData*> levels[kNumLevels])
-    : comparator_(comparator), table_cache_(table_cache) {
+                 TableCache* table_cache, bool prefixes, LevelFiles levels)
+    : comparator_(comparator),
+      table_cache_(table_cache),
+      levels_(std::move(levels)) {
   for (int level = 0; level < kNumLevels; ++level) {
-    levels_[level] = std::move(levels[level]);
     TableTimes& oldest = oldest_times_[level];
     oldest = {UINT64_MAX, UINT64_MAX};
     for (FileMetaData* file : levels_[level]) {
@@ -485,8 +485,7 @@ void Version::AddIterators(
                                   memory),
         tombstones == nullptr ? nullptr : &tombstones->level0[i]);
   }
-  for (int level = 1; level < kNumLevels; ++level) {
-    if (levels_[level].empty()) continue;
+  for (const int level : filled_levels_) {
     add(NewLevelIterator(options, comparator_, table_cache_, &levels_[level],
                          unread, memory),
         tombstones == nullptr ? nullptr : &tombstones->levels[level]);

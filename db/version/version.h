@@ -61,7 +61,7 @@ class Version {
   // Without `prefixes`, files are found by key comparisons only (ablation
   // block_index=binary_search).
   Version(const InternalKeyComparator* comparator, TableCache* table_cache,
-          bool prefixes, std::vector<FileMetaData*> levels[kNumLevels]);
+          bool prefixes, LevelFiles levels);
   Version(const Version&) = delete;
   Version& operator=(const Version&) = delete;
 
@@ -70,6 +70,7 @@ class Version {
   // the files that no other version references to *obsolete, and returns true.
   bool UnrefLocked(std::vector<FileMetaData*>* obsolete);
 
+  const LevelFiles& levels() const { return levels_; }
   const std::vector<FileMetaData*>& files(int level) const {
     return levels_[level];
   }
@@ -229,7 +230,7 @@ class Version {
 
   const InternalKeyComparator* const comparator_;
   TableCache* const table_cache_;
-  std::vector<FileMetaData*> levels_[kNumLevels];
+  const LevelFiles levels_;
   LevelPrefixes prefixes_[kNumLevels];  // Empty if not used.
   uint64_t level_bytes_[kNumLevels] = {};
   TableTimes oldest_times_[kNumLevels];

@@ -117,14 +117,12 @@ Status VersionBuilder::ApplyTo(VersionEdit* edit, Files* deleted) {
   return Status::OK();
 }
 
-Status VersionBuilder::Finish(std::vector<FileMetaData*> levels[kNumLevels]) {
+Status VersionBuilder::Finish(LevelFiles* levels) {
   Status status = CollectLevels(levels);
-  for (int level = 0; level < kNumLevels; ++level) {
-    if (status.ok()) {
-      levels_[level].clear();
-    } else {
-      levels[level].clear();
-    }
+  if (status.ok()) {
+    for (Files& files : levels_) files.clear();
+  } else {
+    *levels = {};
   }
   return status;
 }
@@ -143,12 +141,11 @@ Status VersionBuilder::CheckNumbers() const {
   return Status::Corruption(DescribeFile(*twice) + " is in two levels");
 }
 
-Status VersionBuilder::CollectLevels(
-    std::vector<FileMetaData*> levels[kNumLevels]) const {
+Status VersionBuilder::CollectLevels(LevelFiles* levels) const {
   Status status = CheckNumbers();
   if (!status.ok()) return status;
   for (int level = 0; level < kNumLevels; ++level) {
-    auto& files = levels[level];
+    auto& files = (*levels)[level];
     files.clear();
     for (const auto& [number, file] : levels_[level]) {
       // A file with an exclusive end has no entry at or after that end.

@@ -29,11 +29,11 @@ class VersionBuilder {
   // deletes a file that is not present or adds a file twice.
   Status Apply(VersionEdit edit);
 
-  // Sets `levels` to the result: level 0 newest first, other levels in key
+  // Sets *levels to the result: level 0 newest first, other levels in key
   // order. Returns Corruption if a file is in two levels, or if files of a
-  // level above 0 overlap. Then `levels` is empty. On success the caller owns
+  // level above 0 overlap. Then *levels is empty. On success the caller owns
   // the files and must pass them to a version. Must be called once.
-  Status Finish(std::vector<FileMetaData*> levels[kNumLevels]);
+  Status Finish(LevelFiles* levels);
 
  private:
   using Files = std::map<uint64_t, FileMetaData*>;  // By number.
@@ -44,7 +44,7 @@ class VersionBuilder {
   // Returns Corruption if a file is in two levels. It would be freed twice, and
   // removed with the first one.
   Status CheckNumbers() const;
-  Status CollectLevels(std::vector<FileMetaData*> levels[kNumLevels]) const;
+  Status CollectLevels(LevelFiles* levels) const;
   // Frees the files that no version holds. These are files that edits added.
   static void FreeAdded(const Files& files);
 

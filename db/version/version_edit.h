@@ -5,6 +5,7 @@
 // database, removes tables, and sets counters.
 
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -153,6 +154,9 @@ struct FileMetaData {
     return TableFile{number, file_size, tail_size, largest_sequence};
   }
 };
+
+// The tables of each level.
+using LevelFiles = std::array<std::vector<FileMetaData*>, kNumLevels>;
 
 // A change of the set of tables and of the database's counters.
 // Thread-safety: thread-compatible.

@@ -69,8 +69,9 @@ void VersionSet::AddFamilyLocked(FamilyVersions* family,
       families_.begin(), families_.end(), family->id_,
       [](const FamilyVersions* f, uint32_t id) { return f->id_ < id; });
   families_.insert(place, family);
-  InstallLocked(family, new Version(family->comparator_, family->table_cache_,
-                                    family->prefixes_, state->levels));
+  InstallLocked(family,
+                new Version(family->comparator_, family->table_cache_,
+                            family->prefixes_, std::move(state->levels)));
 }
 
 void VersionSet::RemoveFamilyLocked(FamilyVersions* family) {
@@ -101,9 +102,8 @@ void VersionSet::CloseLocked() {
 }
 
 void VersionSet::EmptyFamilyLocked(FamilyVersions* family) {
-  std::vector<FileMetaData*> levels[kNumLevels];
   InstallLocked(family, new Version(family->comparator_, family->table_cache_,
-                                    family->prefixes_, levels));
+                                    family->prefixes_, LevelFiles()));
 }
 
 void VersionSet::UnrefVersionLocked(Version* version) {
@@ -149,8 +149,8 @@ bool VersionSet::SnapshotIsCheaperThan(size_t edit_count) const {
   uint64_t bytes = 0;
   for (const FamilyVersions* family : families_) {
     bytes += kFamilyBytes;
-    for (int level = 0; level < kNumLevels; ++level) {
-      for (const FileMetaData* file : family->current_->files(level)) {
+    for (const auto& files : family->current_->levels()) {
+      for (const FileMetaData* file : files) {
         bytes += kTableBytes + file->smallest.size() + file->largest.size();
         if (bytes > limit) return false;
       }
@@ -227,14 +227,14 @@ Status VersionSet::LogAndApply(std::span<const FamilyEdit> edits) {
   Status status = CheckEdits(edits, records);
   for (const FamilyEdit& part : edits) {
     if (!status.ok()) break;
-    std::vector<FileMetaData*> levels[kNumLevels];
+    LevelFiles levels;
     VersionBuilder builder(part.family->comparator_, part.family->current_);
     status = builder.Apply(*part.edit);
-    if (status.ok()) status = builder.Finish(levels);
+    if (status.ok()) status = builder.Finish(&levels);
     if (!status.ok()) break;
     versions.push_back(new Version(part.family->comparator_,
                                    part.family->table_cache_,
-                                   part.family->prefixes_, levels));
+                                   part.family->prefixes_, std::move(levels)));
     versions.back()->RefLocked();
   }
   if (status.ok()) {
@@ -343,8 +343,8 @@ Status VersionSet::CheckNewFiles(std::span<const FamilyEdit> edits) const {
     if (added[i].first == added[i - 1].first) return twice(added[i].first);
   }
   for (const FamilyVersions* const family : families_) {
-    for (int level = 0; level < kNumLevels; ++level) {
-      for (const FileMetaData* const file : family->current_->files(level)) {
+    for (const auto& files : family->current_->levels()) {
+      for (const FileMetaData* const file : files) {
         const auto place =
             std::lower_bound(added.begin(), added.end(), file->number,
                              [](const auto& one, uint64_t number) {
@@ -408,7 +408,7 @@ Status VersionSet::CreateFamiliesLocked(
     family->id_ = state.id;
     family->log_number_ = log_number;
     family->current_ = new Version(family->comparator_, family->table_cache_,
-                                   family->prefixes_, state.levels);
+                                   family->prefixes_, std::move(state.levels));
     family->current_->RefLocked();
     live_versions_.push_back(family->current_);
   }
@@ -455,8 +455,8 @@ uint64_t VersionSet::TotalTableBytesLocked(const FamilyVersions& family) const {
   }
   for (const Version* version : live_versions_) {
     if (version->table_cache() != family.table_cache()) continue;
-    for (int level = 0; level < kNumLevels; ++level) {
-      files.insert(version->files(level).begin(), version->files(level).end());
+    for (const auto& level : version->levels()) {
+      files.insert(level.begin(), level.end());
     }
   }
   uint64_t bytes = 0;
@@ -554,7 +554,7 @@ std::vector<std::string> VersionSet::EncodeCurrent(
     edit.SetComparatorName(family->comparator_->user_comparator()->Name());
     edit.SetLogNumber(family->log_number_);
     edit.SetTablesEnd(family->tables_end_);
-    for (int level = 0; level < kNumLevels; ++level) {
+    for (int level = 0; level <= family->current_->DeepestLevel(); ++level) {
       for (const FileMetaData* f : family->current_->files(level)) {
         edit.AddFile(level, *f);
       }

@@ -47,7 +47,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
         Require(file->number < state.next_file_number, "its number was given");
       }
     }
-    for (int level = 1; level < kNumLevels; ++level) {
+    for (size_t level = 1; level < family->levels.size(); ++level) {
       const auto& files = family->levels[level];
       for (size_t i = 1; i < files.size(); ++i) {
         Require(

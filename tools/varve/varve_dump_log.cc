@@ -6,6 +6,7 @@
 
 #include "db/version/best_effort_manifest.h"
 #include "db/version/manifest_reader.h"
+#include "db/version/version.h"
 #include "db/version/version_builder.h"
 #include "db/wal/wal_predecessor.h"
 #include "db/wal/wal_reader.h"
@@ -149,12 +150,10 @@ void PrintLevels(const FamilyManifest& family, bool is_only, bool hex,
             Escaped(family.comparator_name).c_str());
     return;
   }
-  for (int level = 0; level < kNumLevels; ++level) {
-    const std::vector<FileMetaData*>& files = family.levels[level];
-    uint64_t bytes = 0;
-    for (const FileMetaData* file : files) bytes += file->file_size;
-    fprintf(out, "level %d: %zu files, %" PRIu64 " bytes\n", level,
-            files.size(), bytes);
+  int level = 0;
+  for (const auto& files : family.levels) {
+    fprintf(out, "level %d: %zu files, %" PRIu64 " bytes\n", level++,
+            files.size(), TotalFileSize(files));
     for (const FileMetaData* file : files) {
       fputs("  ", out);
       PrintFile(*file, hex, out);
@@ -199,7 +198,7 @@ class EditReplay {
       manifest->comparator_name = family.comparator;
       if (status.ok()) status = family.status;
       if (status.ok() && family.builder != nullptr) {
-        status = family.builder->Finish(manifest->levels);
+        status = family.builder->Finish(&manifest->levels);
       }
       all.push_back(std::move(manifest));
     }

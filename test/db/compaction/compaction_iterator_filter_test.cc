@@ -149,7 +149,7 @@ class FilterModel {
 class CompactionIteratorFilterTest : public testing::Test {
  protected:
   CompactionIteratorFilterTest() {
-    std::vector<FileMetaData*> levels[kNumLevels];
+    LevelFiles levels;
     version_ = new Version(&kComparator, nullptr, true, levels);
     version_->RefLocked();
   }

@@ -29,7 +29,7 @@ const InternalKeyComparator kComparator(BytewiseComparator());
 class NoTables {
  public:
   NoTables() {
-    std::vector<FileMetaData*> levels[kNumLevels];
+    LevelFiles levels;
     version_ = new Version(&kComparator, nullptr, true, levels);
     version_->RefLocked();
   }

@@ -28,7 +28,7 @@ class LevelTargetsTest : public ::testing::Test {
   // Returns the targets of a version with these bytes in each level.
   LevelTargets Targets(const std::map<int, uint64_t>& bytes) {
     Drop();
-    std::vector<FileMetaData*> levels[kNumLevels];
+    LevelFiles levels;
     for (const auto& [level, size] : bytes) {
       auto* file = new FileMetaData;
       file->file_size = size;

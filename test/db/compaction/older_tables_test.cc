@@ -43,7 +43,7 @@ FileMetaData* NewFile(uint64_t number, const std::string& smallest,
 
 // Owns a version and its files.
 struct Tables {
-  explicit Tables(std::vector<FileMetaData*> levels[kNumLevels])
+  explicit Tables(const LevelFiles& levels)
       : version(new Version(&kComparator, nullptr, true, levels)) {
     version->RefLocked();
   }
@@ -58,7 +58,7 @@ struct Tables {
 TEST(OlderTablesTest, AgreesWithASearchOfAllTables) {
   Rng rng(TestSeed());
   for (int round = 0; round < 300; ++round) {
-    std::vector<FileMetaData*> levels[kNumLevels];
+    LevelFiles levels;
     uint64_t number = 1;
     for (uint64_t i = rng.Between(0, 4); i > 0; --i) {
       const uint64_t begin = rng.Between(0, 25);
@@ -207,7 +207,7 @@ TEST(DeadBytesTest, VersionsFindWhatIsWorthACompaction) {
                   .longest_run = 1};
     return file;
   };
-  std::vector<FileMetaData*> levels[kNumLevels];
+  LevelFiles levels;
   levels[0] = {with(20, "a", "z", 1000, 0), with(10, "a", "z", 0, 0)};
   levels[0][0]->reclaimable_bytes = 50000;
   // Below the first one there is a table.

@@ -40,8 +40,8 @@ Status Apply(const std::string& bytes, size_t* count) {
   Status status = edit.DecodeFrom(bytes);
   VersionBuilder builder(&kComparator, nullptr);
   if (status.ok()) status = builder.Apply(std::move(edit));
-  std::vector<FileMetaData*> levels[kNumLevels];
-  if (status.ok()) status = builder.Finish(levels);
+  LevelFiles levels;
+  if (status.ok()) status = builder.Finish(&levels);
   *count = levels[0].size();
   for (const auto& files : levels) {
     for (const FileMetaData* file : files) delete file;
