@@ -26,6 +26,7 @@
 #include "db/options/options_update.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
+#include "test/testing/fixtures_dir.h"
 
 namespace varve::test {
 namespace {
@@ -42,7 +43,7 @@ void VisitRows(Visit visit) {
 // Returns the text of each option of databases and families in the page.
 std::map<std::string, std::string> ReadPage() {
   std::istringstream page(
-      ReadWholeFile(VARVE_FIXTURES_DIR "/../../docs/options.md"));
+      ReadWholeFile(FixturesDir() + "/../../docs/options.md"));
   const std::regex anchor("<a id=\"(\\w+)\">");
   std::map<std::string, std::string> texts;
   std::vector<std::string> names;
