@@ -9,11 +9,7 @@
 
 static varve_flushoptions_t* plain_flush;
 
-static void Flush(varve_t* db) {
-  char* error = NULL;
-  varve_flush(db, plain_flush, &error);
-  OK(error);
-}
+static void Flush(varve_t* db) { GOOD(varve_flush(db, plain_flush, &error)); }
 
 static uint64_t Number(varve_t* db, const char* name) {
   uint64_t number = 0;
@@ -34,7 +30,6 @@ static void TestVersion(void) {
 }
 
 static void TestNothingIsDestroyedByNull(void) {
-  char* error = NULL;
   varve_close(NULL);
   CHECK(varve_close_checked(NULL, &error) == 1);
   CHECK(varve_catalog_close(NULL, &error) == 1);
@@ -66,31 +61,25 @@ static void TestNothingIsDestroyedByNull(void) {
 static void TestCloseSaysWhetherItCould(void) {
   varve_t* const db = OpenPlain("close");
   varve_iterator_t* const iterator = varve_create_iterator(db, plain_read);
-  char* error = NULL;
-  CHECK(varve_close_checked(db, &error) == 0);
-  FAILED(error, "Busy: ");
+  FAILS(CHECK(varve_close_checked(db, &error) == 0), "Busy: ");
   PUT(db, plain_write, "still", "open");
   GET(db, plain_read, "still", "open");
   varve_iter_destroy(iterator);
-  CHECK(varve_close_checked(db, &error) == 1);
-  OK(error);
+  GOOD(CHECK(varve_close_checked(db, &error) == 1));
 }
 
 static void TestReadOnly(void) {
   varve_options_t* const options = varve_options_create();
-  char* error = NULL;
   varve_t* db = OpenPlain("read only");
   PUT(db, plain_write, "k", "v");
   varve_close(db);
-  db = varve_open_for_read_only(options, PathOf("read only"), &error);
-  OK(error);
+  GOOD(db = varve_open_for_read_only(options, PathOf("read only"), &error));
   GET(db, plain_read, "k", "v");
-  varve_put(db, plain_write, "k", 1, "w", 1, &error);
-  FAILED(error, "Not supported: ");
+  FAILS(varve_put(db, plain_write, "k", 1, "w", 1, &error), "Not supported: ");
   varve_close(db);
-  CHECK(varve_open_for_read_only(options, PathOf("none"), &error) == NULL);
-  CHECK(error != NULL);
-  varve_free(error);
+  FAILS(
+      CHECK(varve_open_for_read_only(options, PathOf("none"), &error) == NULL),
+      "");
   varve_options_destroy(options);
 }
 
@@ -131,14 +120,12 @@ static void TestMultiGet(void) {
 
 static void TestGetPinned(void) {
   varve_t* const db = OpenPlain("pinned");
-  char* error = NULL;
   size_t size = 77;
   const char* bytes;
   varve_pinnableslice_t* value;
   PUT(db, plain_write, "k", "value");
   Flush(db);
-  value = varve_get_pinned(db, plain_read, "k", 1, &error);
-  OK(error);
+  GOOD(value = varve_get_pinned(db, plain_read, "k", 1, &error));
   PUT(db, plain_write, "k", "other"); /* It stays as it was. */
   bytes = varve_pinnableslice_value(value, &size);
   SAME(bytes, size, "value");
@@ -152,7 +139,6 @@ static void TestGetPinned(void) {
 static void TestGetIntoBuffer(void) {
   varve_t* const db = OpenPlain("buffer");
   char buffer[4] = "....";
-  char* error = NULL;
   size_t size = 77;
   uint8_t found = 7;
   PUT(db, plain_write, "four", "1234");
@@ -193,40 +179,32 @@ static void TestIntProperties(void) {
 
 static void TestOtherDeletions(void) {
   varve_t* const db = OpenPlain("deletions");
-  char* error = NULL;
   FillNumbers(db, 10);
-  varve_singledelete(db, plain_write, "key000000", 9, &error);
-  OK(error);
+  GOOD(varve_singledelete(db, plain_write, "key000000", 9, &error));
   GET(db, plain_read, "key000000", NULL);
-  varve_delete_range(db, plain_write, "key000002", 9, "key000008", 9, &error);
-  OK(error);
+  GOOD(varve_delete_range(db, plain_write, "key000002", 9, "key000008", 9,
+                          &error));
   GET(db, plain_read, "key000001", "value 7919 of many");
   GET(db, plain_read, "key000002", NULL);
   GET(db, plain_read, "key000007", NULL);
   GET(db, plain_read, "key000008", "value 63352 of many");
-  varve_delete_range(db, plain_write, "z", 1, "a", 1, &error);
-  FAILED(error, "Invalid argument: ");
+  BAD(varve_delete_range(db, plain_write, "z", 1, "a", 1, &error));
   varve_close(db);
 }
 
 static void TestWriteOptions(void) {
   varve_writeoptions_t* const write = varve_writeoptions_create();
   varve_t* db = OpenPlain("write options");
-  char* error = NULL;
   varve_writeoptions_disable_WAL(write, 1);
   varve_writeoptions_set_no_slowdown(write, 1);
   PUT(db, write, "k", "v");
   varve_writeoptions_set_sync(write, 1); /* That is too much. */
-  varve_put(db, write, "k", 1, "w", 1, &error);
-  FAILED(error, "Invalid argument: ");
+  BAD(varve_put(db, write, "k", 1, "w", 1, &error));
   varve_writeoptions_disable_WAL(write, 0);
   PUT(db, write, "k", "w");
-  varve_sync_wal(db, &error);
-  OK(error);
-  varve_flush_wal(db, 0, &error);
-  OK(error);
-  varve_flush_wal(db, 1, &error);
-  OK(error);
+  GOOD(varve_sync_wal(db, &error));
+  GOOD(varve_flush_wal(db, 0, &error));
+  GOOD(varve_flush_wal(db, 1, &error));
   varve_close(db);
   db = OpenPlain("write options");
   GET(db, plain_read, "k", "w");
@@ -269,7 +247,6 @@ static void TestBatchesOfEverything(void) {
   varve_writebatch_t* const batch = varve_writebatch_create();
   varve_writebatch_t* copy;
   struct Log log = {""};
-  char* error = NULL;
   const char* bytes;
   size_t size;
   varve_writebatch_put(batch, "a", 1, "1", 1);
@@ -285,15 +262,13 @@ static void TestBatchesOfEverything(void) {
   copy = varve_writebatch_create_from(bytes, size);
   varve_writebatch_destroy(batch);
   log.text[0] = '\0';
-  varve_writebatch_iterate_all(copy, &log, OnPut, OnDelete, OnSingle, OnRange,
-                               OnLog, &error);
-  OK(error);
+  GOOD(varve_writebatch_iterate_all(copy, &log, OnPut, OnDelete, OnSingle,
+                                    OnRange, OnLog, &error));
   CHECK(strcmp(log.text,
                "put(a,1) single(b,) delete(c,) log(note,) range(d,e) ") == 0);
   log.text[0] = '\0';
-  varve_writebatch_iterate_all(copy, &log, NULL, OnDelete, NULL, NULL, NULL,
-                               &error);
-  OK(error);
+  GOOD(varve_writebatch_iterate_all(copy, &log, NULL, OnDelete, NULL, NULL,
+                                    NULL, &error));
   CHECK(strcmp(log.text, "delete(c,) ") == 0);
   varve_writebatch_destroy(copy);
 }
@@ -309,13 +284,11 @@ static void TestBadBatchesAreRefused(void) {
     varve_writebatch_t* const batch =
         varve_writebatch_create_from(bytes[i], sizes[i]);
     struct Log log = {""};
-    char* error = NULL;
     varve_writebatch_iterate(batch, &log, OnPut, OnDelete);
-    varve_writebatch_iterate_all(batch, &log, OnPut, OnDelete, OnSingle,
-                                 OnRange, OnLog, &error);
-    FAILED(error, beginnings[i]);
-    varve_write(db, plain_write, batch, &error);
-    FAILED(error, beginnings[i]);
+    FAILS(varve_writebatch_iterate_all(batch, &log, OnPut, OnDelete, OnSingle,
+                                       OnRange, OnLog, &error),
+          beginnings[i]);
+    FAILS(varve_write(db, plain_write, batch, &error), beginnings[i]);
     CHECK(log.text[0] == '\0');
     varve_writebatch_destroy(batch);
   }
@@ -329,7 +302,6 @@ static void TestReadTransactions(void) {
   varve_readoptions_t* const read = varve_readoptions_create();
   varve_readtransaction_t* transaction;
   varve_iterator_t* iterator;
-  char* error = NULL;
   char* value;
   size_t size;
   PUT(db, plain_write, "k", "1");
@@ -344,16 +316,14 @@ static void TestReadTransactions(void) {
   {
     const char* const keys[] = {"k"};
     const size_t key_sizes[] = {1};
-    varve_multi_get(db, read, 1, keys, key_sizes, &value, &size, &error);
-    OK(error);
+    GOOD(varve_multi_get(db, read, 1, keys, key_sizes, &value, &size, &error));
     SAME(value, size, "1");
     varve_free(value);
   }
   /* It is not released by mistake. */
   varve_release_snapshot(db, varve_readtransaction_snapshot(transaction));
   iterator = varve_create_iterator(db, read);
-  CHECK(varve_close_checked(db, &error) == 0);
-  FAILED(error, "Busy: ");
+  FAILS(CHECK(varve_close_checked(db, &error) == 0), "Busy: ");
   varve_readtransaction_end(transaction);
   varve_iter_seek_to_first(iterator);
   ExpectEntry(iterator, "k", "1");
@@ -407,7 +377,6 @@ static void TestEntriesAreCopiedInChunks(void) {
   size_t used = 7;
   size_t total = 0;
   size_t count;
-  char* error = NULL;
   FillNumbers(source, 1000);
   PUT(source, plain_write, "", "");
   iterator = varve_create_iterator(source, plain_read);
@@ -417,22 +386,19 @@ static void TestEntriesAreCopiedInChunks(void) {
   while ((count = varve_iter_copy_entries(iterator, buffer, sizeof(buffer),
                                           &used)) > 0) {
     CHECK(used > 0 && used <= sizeof(buffer));
-    varve_writebatch_put_entries(batch, buffer, used, &error);
-    OK(error);
+    GOOD(varve_writebatch_put_entries(batch, buffer, used, &error));
     /* Whatever is cut off is an error, and adds nothing. */
-    varve_writebatch_put_entries(batch, buffer, used - 1, &error);
-    FAILED(error, "Corruption: ");
-    varve_writebatch_put_entries(batch, buffer, 5, &error);
-    FAILED(error, "Corruption: ");
+    FAILS(varve_writebatch_put_entries(batch, buffer, used - 1, &error),
+          "Corruption: ");
+    FAILS(varve_writebatch_put_entries(batch, buffer, 5, &error),
+          "Corruption: ");
     total += count;
     CHECK(varve_writebatch_count(batch) == (int)total);
   }
   CHECK(used == 0 && total == 1001);
-  varve_iter_get_error(iterator, &error);
-  OK(error);
+  GOOD(varve_iter_get_error(iterator, &error));
   varve_iter_destroy(iterator);
-  varve_write(target, plain_write, batch, &error);
-  OK(error);
+  GOOD(varve_write(target, plain_write, batch, &error));
   GET(target, plain_read, "", "");
   GET(target, plain_read, "key000999", "value 7911081 of many");
   varve_writebatch_destroy(batch);
@@ -449,41 +415,33 @@ static void TestCompactionOnDemand(void) {
                                        "max_write_buffer_number"};
   static const char* const kValues[] = {"true", "3"};
   static const char* const kBad[] = {"true", "much"};
-  char* error = NULL;
   varve_t* db;
   int i;
   varve_options_set_create_if_missing(options, 1);
-  db = varve_open(options, PathOf("compaction"), &error);
-  OK(error);
-  varve_set_options(db, 2, kNames, kValues, &error);
-  OK(error);
-  varve_set_options(db, 2, kNames, kBad, &error);
-  FAILED(error, "Invalid argument: ");
+  GOOD(db = varve_open(options, PathOf("compaction"), &error));
+  GOOD(varve_set_options(db, 2, kNames, kValues, &error));
+  BAD(varve_set_options(db, 2, kNames, kBad, &error));
   for (i = 0; i < 6; ++i) {
     FillNumbers(db, 10);
     Flush(db);
   }
-  varve_wait_for_compact(db, &error);
-  OK(error);
+  GOOD(varve_wait_for_compact(db, &error));
   CHECK(Number(db, "varve.num-files-at-level0") == 6);
   varve_compactoptions_set_exclusive_manual_compaction(compact, 1);
   varve_compactoptions_set_bottommost_level_compaction(compact, 1);
   varve_compactoptions_set_target_level(compact, 6);
-  varve_compact_range_opt(db, compact, NULL, 0, NULL, 0, &error);
-  OK(error);
+  GOOD(varve_compact_range_opt(db, compact, NULL, 0, NULL, 0, &error));
   CHECK(Number(db, "varve.num-files-at-level0") == 0);
   CHECK(Number(db, "varve.num-files-at-level6") == 1);
   varve_compactoptions_set_target_level(compact, 99);
-  varve_compact_range_opt(db, compact, "a", 1, "b", 1, &error);
-  FAILED(error, "Invalid argument: ");
-  varve_verify_checksum(db, &error);
-  OK(error);
+  BAD(varve_compact_range_opt(db, compact, "a", 1, "b", 1, &error));
+  GOOD(varve_verify_checksum(db, &error));
   varve_resume(db, &error); /* There is nothing to resume from. */
   OK(error);
   varve_cancel_all_background_work(db, 1);
   varve_compactoptions_set_target_level(compact, -1);
-  varve_compact_range_opt(db, compact, NULL, 0, NULL, 0, &error);
-  FAILED(error, "Shutdown in progress: ");
+  FAILS(varve_compact_range_opt(db, compact, NULL, 0, NULL, 0, &error),
+        "Shutdown in progress: ");
   varve_close(db);
   varve_compactoptions_destroy(compact);
   varve_options_destroy(options);
@@ -493,16 +451,12 @@ static void TestCheckpoint(void) {
   varve_t* const db = OpenPlain("original");
   varve_t* copy;
   varve_checkpoint_t* checkpoint;
-  char* error = NULL;
   FillNumbers(db, 100);
   Flush(db);
   PUT(db, plain_write, "key000000", "in the log");
-  checkpoint = varve_checkpoint_object_create(db, &error);
-  OK(error);
-  varve_checkpoint_create(checkpoint, PathOf("copy"), 0, &error);
-  OK(error);
-  varve_checkpoint_create(checkpoint, PathOf("copy"), 0, &error);
-  FAILED(error, "Invalid argument: ");
+  GOOD(checkpoint = varve_checkpoint_object_create(db, &error));
+  GOOD(varve_checkpoint_create(checkpoint, PathOf("copy"), 0, &error));
+  BAD(varve_checkpoint_create(checkpoint, PathOf("copy"), 0, &error));
   varve_checkpoint_object_destroy(checkpoint);
   PUT(db, plain_write, "key000000", "later");
   copy = OpenPlain("copy");
@@ -527,7 +481,6 @@ static void TestTypedOptions(void) {
   varve_write_buffer_manager_t* const buffers =
       varve_write_buffer_manager_create(8 << 20, 1);
   uint64_t sizes[2];
-  char* error = NULL;
   varve_t* db;
   varve_options_set_create_if_missing(options, 1);
   varve_options_set_key_case(options, varve_key_case_insensitive);
@@ -556,8 +509,7 @@ static void TestTypedOptions(void) {
   varve_write_buffer_manager_destroy(buffers);
   copy = varve_options_create_copy(options);
   varve_options_destroy(options);
-  db = varve_open(copy, PathOf("typed"), &error);
-  OK(error);
+  GOOD(db = varve_open(copy, PathOf("typed"), &error));
   FillNumbers(db, 5000);
   varve_compact_range(db, NULL, 0, NULL, 0);
   GET(db, plain_read, "KEY004999", "value 39587081 of many");
@@ -566,38 +518,31 @@ static void TestTypedOptions(void) {
   CHECK(sizes[0] == 0 && sizes[1] > 0);
   varve_close(db);
   varve_options_set_max_subcompactions(copy, 4000000000u);
-  CHECK(varve_open(copy, PathOf("typed"), &error) == NULL);
-  FAILED(error, "Invalid argument: max_subcompactions");
+  FAILS(CHECK(varve_open(copy, PathOf("typed"), &error) == NULL),
+        "Invalid argument: max_subcompactions");
   varve_options_set_max_subcompactions(copy, 1);
   varve_options_set_key_case(copy, varve_key_case_sensitive);
-  CHECK(varve_open(copy, PathOf("typed"), &error) == NULL);
-  FAILED(error, "Invalid argument: ");
+  BAD(CHECK(varve_open(copy, PathOf("typed"), &error) == NULL));
   varve_options_set_key_case(copy, varve_key_case_insensitive);
   varve_options_set_bottommost_compression(copy, 77);
-  CHECK(varve_open(copy, PathOf("typed"), &error) == NULL);
-  FAILED(error, "Invalid argument: ");
+  BAD(CHECK(varve_open(copy, PathOf("typed"), &error) == NULL));
   varve_options_destroy(copy);
 }
 
 static void TestOptionsByName(void) {
   varve_options_t* const options = varve_options_create();
   varve_filterpolicy_t* const policy = varve_filterpolicy_create_bloom(5);
-  char* error = NULL;
   varve_t* db;
   varve_options_set_filter_policy(options, policy);
-  varve_options_set(options, "create_if_missing", "true", &error);
-  OK(error);
-  varve_options_set(options, "block_cache", "4M", &error);
-  OK(error);
-  varve_options_set(options, "filter_policy", "bloomfilter:10", &error);
-  OK(error);
+  GOOD(varve_options_set(options, "create_if_missing", "true", &error));
+  GOOD(varve_options_set(options, "block_cache", "4M", &error));
+  GOOD(varve_options_set(options, "filter_policy", "bloomfilter:10", &error));
   varve_filterpolicy_destroy(policy); /* Not in use any more. */
-  varve_options_set(options, "none_of_this_name", "1", &error);
-  FAILED(error, "Invalid argument: none_of_this_name");
-  varve_options_set(options, "block_size", "large", &error);
-  FAILED(error, "Invalid argument: block_size");
-  db = varve_open(options, PathOf("by name"), &error);
-  OK(error);
+  FAILS(varve_options_set(options, "none_of_this_name", "1", &error),
+        "Invalid argument: none_of_this_name");
+  FAILS(varve_options_set(options, "block_size", "large", &error),
+        "Invalid argument: block_size");
+  GOOD(db = varve_open(options, PathOf("by name"), &error));
   CHECK(Number(db, "varve.block-cache-capacity") == 4 << 20);
   FillNumbers(db, 10);
   Flush(db);
@@ -610,14 +555,12 @@ static void TestOptionsByName(void) {
 static void TestCacheIsShared(void) {
   varve_cache_t* const cache = varve_cache_create_lru(8 << 20);
   varve_options_t* const options = varve_options_create();
-  char* error = NULL;
   varve_t* db;
   CHECK(varve_cache_get_capacity(cache) == 8 << 20);
   CHECK(varve_cache_get_usage(cache) == 0);
   varve_options_set_create_if_missing(options, 1);
   varve_options_set_cache(options, cache);
-  db = varve_open(options, PathOf("cache"), &error);
-  OK(error);
+  GOOD(db = varve_open(options, PathOf("cache"), &error));
   FillNumbers(db, 1000);
   Flush(db);
   GET(db, plain_read, "key000000", "value 0 of many");
@@ -634,17 +577,14 @@ static void TestCacheIsShared(void) {
 static void TestMemoryEnv(void) {
   varve_env_t* const env = varve_create_mem_env();
   varve_options_t* const options = varve_options_create();
-  char* error = NULL;
   varve_t* db;
   varve_options_set_create_if_missing(options, 1);
   varve_options_set_env(options, env);
-  db = varve_open(options, "/in-memory-only", &error);
-  OK(error);
+  GOOD(db = varve_open(options, "/in-memory-only", &error));
   PUT(db, plain_write, "k", "v");
   varve_close(db);
   CHECK(!Exists("/in-memory-only"));
-  db = varve_open(options, "/in-memory-only", &error);
-  OK(error);
+  GOOD(db = varve_open(options, "/in-memory-only", &error));
   GET(db, plain_read, "k", "v");
   varve_close(db);
   varve_options_destroy(options);

@@ -23,7 +23,6 @@ static varve_column_family_handle_t* families[kFamilies];
 static void ExpectGetFamily(int line, varve_column_family_handle_t* family,
                             const varve_readoptions_t* options, const char* key,
                             const char* expected) {
-  char* error = NULL;
   size_t size = 12345;
   char* const value =
       varve_get_cf(db, options, family, key, strlen(key), &size, &error);
@@ -38,7 +37,6 @@ static void ExpectGetFamily(int line, varve_column_family_handle_t* family,
 
 static void PutFamily(int line, varve_column_family_handle_t* family,
                       const char* key, const char* value) {
-  char* error = NULL;
   varve_put_cf(db, plain_write, family, key, strlen(key), value, strlen(value),
                &error);
   if (error != NULL) Fail(error, line, key);
@@ -48,14 +46,12 @@ static void PutFamily(int line, varve_column_family_handle_t* family,
 static void OpenFamilies(const char* name) {
   varve_options_t* const options = varve_options_create();
   const varve_options_t* all[kFamilies];
-  char* error = NULL;
   int i;
   for (i = 0; i < kFamilies; ++i) all[i] = options;
   varve_options_set_create_if_missing(options, 1);
   varve_options_set_create_missing_column_families(options, 1);
-  db = varve_open_column_families(options, PathOf(name), kFamilies, kNames, all,
-                                  families, &error);
-  OK(error);
+  GOOD(db = varve_open_column_families(options, PathOf(name), kFamilies, kNames,
+                                       all, families, &error));
   CHECK(db != NULL);
   varve_options_destroy(options);
 }
@@ -72,7 +68,6 @@ static void CloseFamilies(void) {
 
 static void ExpectList(const char* name, int count, const char* const* names) {
   varve_options_t* const options = varve_options_create();
-  char* error = NULL;
   size_t length = 77;
   size_t i;
   char** const list =
@@ -88,7 +83,6 @@ static void TestFamiliesAreKept(void) {
   varve_options_t* const options = varve_options_create();
   const varve_options_t* all[kFamilies];
   varve_column_family_handle_t* wrong[2] = {NULL, NULL};
-  char* error = NULL;
   int i;
   OpenFamilies("kept");
   for (i = 0; i < kFamilies; ++i) {
@@ -108,17 +102,15 @@ static void TestFamiliesAreKept(void) {
   CHECK(error != NULL && strstr(error, "red, blue") != NULL);
   FAILED(error, "Invalid argument: ");
   wrong[0] = wrong[1] = (varve_column_family_handle_t*)&error;
-  CHECK(varve_open_column_families(options, PathOf("kept"), 2, kNames, all,
-                                   wrong, &error) == NULL);
-  FAILED(error, "Invalid argument: ");
+  BAD(CHECK(varve_open_column_families(options, PathOf("kept"), 2, kNames, all,
+                                       wrong, &error) == NULL));
   CHECK(wrong[0] == NULL && wrong[1] == NULL);
-  db = varve_open_for_read_only_column_families(options, PathOf("kept"), 2,
-                                                kNames, all, families, &error);
-  OK(error);
+  GOOD(db = varve_open_for_read_only_column_families(
+           options, PathOf("kept"), 2, kNames, all, families, &error));
   GET_CF(families[0], "key", "default");
   GET_CF(families[1], "key", "red");
-  varve_put_cf(db, plain_write, families[1], "k", 1, "v", 1, &error);
-  FAILED(error, "Not supported: ");
+  FAILS(varve_put_cf(db, plain_write, families[1], "k", 1, "v", 1, &error),
+        "Not supported: ");
   varve_close(db);
   varve_column_family_handle_destroy(families[0]);
   varve_column_family_handle_destroy(families[1]);
@@ -137,41 +129,33 @@ static void TestCreateAndDrop(void) {
   varve_column_family_handle_t* whole;
   varve_iterator_t* iterator;
   size_t count = 77;
-  char* error = NULL;
   OpenFamilies("create");
   /* Stops at a name that is taken. */
-  created = varve_create_column_families(db, options, 4, kMore, &count, &error);
-  FAILED(error, "Invalid argument: ");
+  BAD(created =
+          varve_create_column_families(db, options, 4, kMore, &count, &error));
   CHECK(count == 2);
   two = created[1];
   PUT_CF(created[0], "key", "one");
   varve_column_family_handle_destroy(created[0]);
   varve_create_column_families_destroy(created);
   PUT_CF(two, "key", "two");
-  varve_drop_column_family(db, two, &error);
-  OK(error);
+  GOOD(varve_drop_column_family(db, two, &error));
   /* It can be read on. */
   GET_CF(two, "key", "two");
   iterator = varve_create_iterator_cf(db, plain_read, two);
-  varve_put_cf(db, plain_write, two, "k", 1, "v", 1, &error);
-  FAILED(error, "Invalid argument: ");
-  varve_drop_column_family(db, two, &error);
-  FAILED(error, "Invalid argument: ");
+  BAD(varve_put_cf(db, plain_write, two, "k", 1, "v", 1, &error));
+  BAD(varve_drop_column_family(db, two, &error));
   varve_column_family_handle_destroy(two);
   varve_iter_seek_to_first(iterator);
   ExpectEntry(iterator, "key", "two");
   varve_iter_destroy(iterator);
   /* Its name is free. */
-  two = varve_create_column_family(db, options, "two", &error);
-  OK(error);
+  GOOD(two = varve_create_column_family(db, options, "two", &error));
   GET_CF(two, "key", NULL);
   CHECK(varve_column_family_handle_get_id(two) > 4);
-  varve_drop_column_family(db, two, &error);
-  OK(error);
-  CHECK(varve_create_column_family(db, options, "one", &error) == NULL);
-  FAILED(error, "Invalid argument: ");
-  varve_drop_column_family(db, families[0], &error);
-  FAILED(error, "Invalid argument: ");
+  GOOD(varve_drop_column_family(db, two, &error));
+  BAD(CHECK(varve_create_column_family(db, options, "one", &error) == NULL));
+  BAD(varve_drop_column_family(db, families[0], &error));
   whole = varve_get_default_column_family_handle(db);
   CHECK(varve_column_family_handle_get_id(whole) == 0);
   PUT_CF(whole, "a", "b");
@@ -204,7 +188,6 @@ static void TestOptionsOfFamilies(void) {
   varve_filterpolicy_t* const policy = varve_filterpolicy_create_bloom(10);
   const varve_options_t* both[2];
   varve_iterator_t* iterator;
-  char* error = NULL;
   char* bound;
   both[0] = plain;
   both[1] = back;
@@ -214,9 +197,8 @@ static void TestOptionsOfFamilies(void) {
   varve_options_set_max_total_wal_size(plain, 123456789);
   varve_options_set_comparator(back, comparator);
   varve_options_set_filter_policy(back, policy);
-  db = varve_open_column_families(plain, PathOf("options"), 2, kTwo, both,
-                                  families, &error);
-  OK(error);
+  GOOD(db = varve_open_column_families(plain, PathOf("options"), 2, kTwo, both,
+                                       families, &error));
   PUT_CF(families[1], "a", "1");
   PUT_CF(families[1], "b", "2");
   iterator = varve_create_iterator_cf(db, plain_read, families[1]);
@@ -238,7 +220,6 @@ static void TestOptionsOfFamilies(void) {
 /* ---- Writing ---- */
 
 static void TestWrites(void) {
-  char* error = NULL;
   int i;
   OpenFamilies("writes");
   for (i = 0; i < kFamilies; ++i) {
@@ -247,12 +228,10 @@ static void TestWrites(void) {
     PUT_CF(families[i], "c", kNames[i]);
     PUT_CF(families[i], "d", kNames[i]);
   }
-  varve_delete_cf(db, plain_write, families[1], "a", 1, &error);
-  OK(error);
-  varve_singledelete_cf(db, plain_write, families[2], "b", 1, &error);
-  OK(error);
-  varve_delete_range_cf(db, plain_write, families[1], "c", 1, "d", 1, &error);
-  OK(error);
+  GOOD(varve_delete_cf(db, plain_write, families[1], "a", 1, &error));
+  GOOD(varve_singledelete_cf(db, plain_write, families[2], "b", 1, &error));
+  GOOD(varve_delete_range_cf(db, plain_write, families[1], "c", 1, "d", 1,
+                             &error));
   GET_CF(families[0], "a", "default");
   GET_CF(families[1], "a", NULL);
   GET_CF(families[2], "a", "blue");
@@ -298,7 +277,6 @@ static void NoteLog(void* state, const char* blob, size_t len) {
 static void TestBatches(void) {
   varve_writebatch_t* const batch = varve_writebatch_create();
   struct Seen seen;
-  char* error = NULL;
   OpenFamilies("batches");
   PUT_CF(families[1], "r1", "x");
   PUT_CF(families[2], "gone", "x");
@@ -317,22 +295,18 @@ static void TestBatches(void) {
                "put 0 p 0; put 1 p 1; put 0 q 00; delete 2 gone ; "
                "delete 2 once ; ") == 0);
   seen.text[0] = '\0';
-  varve_writebatch_iterate_all_cf(batch, &seen, NotePut, NoteDelete, NoteSingle,
-                                  NoteRange, NoteLog, &error);
-  OK(error);
+  GOOD(varve_writebatch_iterate_all_cf(batch, &seen, NotePut, NoteDelete,
+                                       NoteSingle, NoteRange, NoteLog, &error));
   CHECK(strcmp(seen.text,
                "put 0 p 0; put 1 p 1; put 0 q 00; delete 2 gone ; "
                "single 2 once ; range 1 r s; log 0 blob ; ") == 0);
   varve_writebatch_iterate_cf(batch, NULL, NULL, NULL, NULL);
-  varve_writebatch_iterate_all_cf(batch, NULL, NULL, NULL, NULL, NULL, NULL,
-                                  &error);
-  OK(error);
+  GOOD(varve_writebatch_iterate_all_cf(batch, NULL, NULL, NULL, NULL, NULL,
+                                       NULL, &error));
   /* It knows of no families. */
-  varve_writebatch_iterate_all(batch, NULL, NULL, NULL, NULL, NULL, NULL,
-                               &error);
-  FAILED(error, "Invalid argument: ");
-  varve_write(db, plain_write, batch, &error);
-  OK(error);
+  BAD(varve_writebatch_iterate_all(batch, NULL, NULL, NULL, NULL, NULL, NULL,
+                                   &error));
+  GOOD(varve_write(db, plain_write, batch, &error));
   GET_CF(families[0], "p", "0");
   GET_CF(families[0], "q", "00");
   GET_CF(families[1], "p", "1");
@@ -346,21 +320,17 @@ static void TestBatches(void) {
     size_t size = 0;
     const char* const bytes = varve_writebatch_data(batch, &size);
     varve_writebatch_t* const copy = varve_writebatch_create_from(bytes, size);
-    varve_delete_cf(db, plain_write, families[1], "p", 1, &error);
-    OK(error);
-    varve_write(db, plain_write, copy, &error);
-    OK(error);
+    GOOD(varve_delete_cf(db, plain_write, families[1], "p", 1, &error));
+    GOOD(varve_write(db, plain_write, copy, &error));
     GET_CF(families[1], "p", "1");
     varve_writebatch_destroy(copy);
   }
   /* Nothing of a batch is written if one of its families was dropped. */
-  varve_drop_column_family(db, families[2], &error);
-  OK(error);
+  GOOD(varve_drop_column_family(db, families[2], &error));
   varve_writebatch_clear(batch);
   varve_writebatch_put_cf(batch, families[1], "z", 1, "1", 1);
   varve_writebatch_put_cf(batch, families[2], "z", 1, "2", 1);
-  varve_write(db, plain_write, batch, &error);
-  FAILED(error, "Invalid argument: ");
+  BAD(varve_write(db, plain_write, batch, &error));
   GET_CF(families[1], "z", NULL);
   CloseFamilies();
   varve_writebatch_destroy(batch);
@@ -381,7 +351,6 @@ static void TestGets(void) {
   char buffer[8];
   size_t size = 0;
   uint8_t found = 0;
-  char* error = NULL;
   int i;
   OpenFamilies("gets");
   for (i = 0; i < kFamilies; ++i) PUT_CF(families[i], "key", kNames[i]);
@@ -401,25 +370,22 @@ static void TestGets(void) {
   SAME(values[3], sizes[3], "red");
   SAME(values[4], sizes[4], "empty key");
   for (i = 0; i < kKeys; ++i) varve_free(values[i]);
-  pinned = varve_get_pinned_cf(db, plain_read, families[1], "key", 3, &error);
-  OK(error);
+  GOOD(pinned =
+           varve_get_pinned_cf(db, plain_read, families[1], "key", 3, &error));
   bytes = varve_pinnableslice_value(pinned, &size);
   SAME(bytes, size, "red");
   varve_pinnableslice_destroy(pinned);
-  CHECK(varve_get_pinned_cf(db, plain_read, families[1], "no", 2, &error) ==
-        NULL);
-  OK(error);
-  CHECK(varve_get_into_buffer_cf(db, plain_read, families[2], "key", 3, buffer,
-                                 sizeof(buffer), &size, &found, &error) == 1);
-  OK(error);
+  GOOD(CHECK(varve_get_pinned_cf(db, plain_read, families[1], "no", 2,
+                                 &error) == NULL));
+  GOOD(CHECK(varve_get_into_buffer_cf(db, plain_read, families[2], "key", 3,
+                                      buffer, sizeof(buffer), &size, &found,
+                                      &error) == 1));
   SAME(buffer, size, "blue");
-  CHECK(varve_get_into_buffer_cf(db, plain_read, families[2], "key", 3, buffer,
-                                 3, &size, &found, &error) == 0);
-  OK(error);
+  GOOD(CHECK(varve_get_into_buffer_cf(db, plain_read, families[2], "key", 3,
+                                      buffer, 3, &size, &found, &error) == 0));
   CHECK(found == 1 && size == 4);
-  CHECK(varve_get_into_buffer_cf(db, plain_read, families[2], "no", 2, buffer,
-                                 3, &size, &found, &error) == 0);
-  OK(error);
+  GOOD(CHECK(varve_get_into_buffer_cf(db, plain_read, families[2], "no", 2,
+                                      buffer, 3, &size, &found, &error) == 0));
   CHECK(found == 0);
   CloseFamilies();
 }
@@ -456,7 +422,6 @@ static void TestIterators(void) {
   varve_readoptions_t* const read = varve_readoptions_create();
   varve_iterator_t* iterators[kFamilies];
   varve_iterator_t* one;
-  char* error = NULL;
   int i;
   OpenFamilies("iterators");
   for (i = 0; i < kFamilies; ++i) {
@@ -466,8 +431,8 @@ static void TestIterators(void) {
   }
   varve_readoptions_set_iterate_lower_bound(read, "b", 1);
   varve_readoptions_set_iterate_upper_bound(read, "c", 1);
-  varve_create_iterators(db, read, families, iterators, kFamilies, &error);
-  OK(error);
+  GOOD(
+      varve_create_iterators(db, read, families, iterators, kFamilies, &error));
   one = varve_create_iterator_cf(db, read, families[2]);
   /* Bounds are copied; one iterator may go before the others. */
   varve_readoptions_set_iterate_lower_bound(read, NULL, 0);
@@ -478,15 +443,13 @@ static void TestIterators(void) {
     ExpectEntry(iterators[i], "b", kNames[i]);
     varve_iter_next(iterators[i]);
     CHECK(varve_iter_valid(iterators[i]) == 0);
-    varve_iter_get_error(iterators[i], &error);
-    OK(error);
+    GOOD(varve_iter_get_error(iterators[i], &error));
     varve_iter_destroy(iterators[i]);
   }
   varve_iter_seek_to_last(one);
   ExpectEntry(one, "b", "blue");
   varve_iter_destroy(one);
-  varve_create_iterators(db, plain_read, families, iterators, 0, &error);
-  OK(error);
+  GOOD(varve_create_iterators(db, plain_read, families, iterators, 0, &error));
   CloseFamilies();
 }
 
@@ -506,10 +469,8 @@ static uint64_t SizeOf(varve_column_family_handle_t* family) {
   static const size_t kBeginSizes[] = {0};
   static const size_t kEndSizes[] = {1};
   uint64_t size = 77;
-  char* error = NULL;
-  varve_approximate_sizes_cf(db, family, 1, kBegin, kBeginSizes, kEnd,
-                             kEndSizes, &size, &error);
-  OK(error);
+  GOOD(varve_approximate_sizes_cf(db, family, 1, kBegin, kBeginSizes, kEnd,
+                                  kEndSizes, &size, &error));
   return size;
 }
 
@@ -520,35 +481,28 @@ static void TestFlushesAndCompactions(void) {
   varve_flushoptions_t* const flush = varve_flushoptions_create();
   varve_compactoptions_t* const compact = varve_compactoptions_create();
   uint64_t number = 0;
-  char* error = NULL;
   int i;
   OpenFamilies("files");
-  varve_set_options_cf(db, families[2], 1, kKeys, kValues, &error);
-  OK(error);
-  varve_set_options_cf(db, families[2], 1, kWrong, kValues, &error);
-  FAILED(error, "Invalid argument: ");
+  GOOD(varve_set_options_cf(db, families[2], 1, kKeys, kValues, &error));
+  BAD(varve_set_options_cf(db, families[2], 1, kWrong, kValues, &error));
   for (i = 0; i < kFamilies; ++i) PUT_CF(families[i], "key", kNames[i]);
   CHECK(varve_property_int_cf(db, families[1],
                               "varve.num-entries-active-mem-table",
                               &number) == 0);
   CHECK(number == 1);
-  varve_flush_cf(db, flush, families[1], &error);
-  OK(error);
+  GOOD(varve_flush_cf(db, flush, families[1], &error));
   CHECK(Tables(families[0]) == 0 && Tables(families[2]) == 0);
   CHECK(Tables(families[1]) == 1);
   CHECK(SizeOf(families[1]) > 0 && SizeOf(families[2]) == 0);
-  varve_flush_cfs(db, flush, families, kFamilies, &error);
-  OK(error);
+  GOOD(varve_flush_cfs(db, flush, families, kFamilies, &error));
   CHECK(Tables(families[0]) == 1 && Tables(families[2]) == 1);
   for (i = 0; i < 8; ++i) {
     PUT_CF(families[2], "key", "again");
-    varve_flush_cf(db, flush, families[2], &error);
-    OK(error);
+    GOOD(varve_flush_cf(db, flush, families[2], &error));
   }
   CHECK(Tables(families[2]) == 9);
-  varve_compact_range_cf_opt(db, families[2], compact, NULL, 0, NULL, 0,
-                             &error);
-  OK(error);
+  GOOD(varve_compact_range_cf_opt(db, families[2], compact, NULL, 0, NULL, 0,
+                                  &error));
   CHECK(Tables(families[2]) == 0);
   CHECK(Tables(families[0]) == 1);
   varve_compact_range_cf(db, families[0], NULL, 0, "z", 1);
@@ -564,14 +518,11 @@ static void TestFlushesAndCompactions(void) {
 
 /* A checkpoint has all families. */
 static void TestCheckpoint(void) {
-  char* error = NULL;
   varve_checkpoint_t* checkpoint;
   OpenFamilies("original");
   PUT_CF(families[1], "key", "value");
-  checkpoint = varve_checkpoint_object_create(db, &error);
-  OK(error);
-  varve_checkpoint_create(checkpoint, PathOf("copy"), 0, &error);
-  OK(error);
+  GOOD(checkpoint = varve_checkpoint_object_create(db, &error));
+  GOOD(varve_checkpoint_create(checkpoint, PathOf("copy"), 0, &error));
   varve_checkpoint_object_destroy(checkpoint);
   CloseFamilies();
   OpenFamilies("copy");

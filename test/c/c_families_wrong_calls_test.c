@@ -18,14 +18,7 @@ static varve_compactoptions_t* compact;
 static varve_t* db;
 static varve_column_family_handle_t* family;
 
-#define BAD(call)                        \
-  do {                                   \
-    call;                                \
-    FAILED(error, "Invalid argument: "); \
-  } while (0)
-
 static varve_column_family_handle_t* Create(varve_t* of, const char* name) {
-  char* error = NULL;
   varve_column_family_handle_t* const created =
       varve_create_column_family(of, options, name, &error);
   OK(error);
@@ -38,7 +31,6 @@ static void TestOpeningWithNull(void) {
   const varve_options_t* all[2];
   varve_column_family_handle_t* handles[2];
   size_t count = 7;
-  char* error = NULL;
   int i;
   all[0] = options;
   all[1] = options;
@@ -80,7 +72,6 @@ static void TestHandlesOfNull(void) {
   static const char* const kNames[] = {"created", NULL};
   varve_column_family_handle_t** created;
   size_t count = 7;
-  char* error = NULL;
   BAD(CHECK(!varve_create_column_family(NULL, options, "n", &error)));
   BAD(CHECK(!varve_create_column_family(db, NULL, "n", &error)));
   BAD(CHECK(!varve_create_column_family(db, options, NULL, &error)));
@@ -94,18 +85,15 @@ static void TestHandlesOfNull(void) {
       !varve_create_column_families(db, options, 1, NULL, &count, &error)));
   BAD(CHECK(
       !varve_create_column_families(db, options, 1, kNames, NULL, &error)));
-  created =
-      varve_create_column_families(db, options, 2, kNames, &count, &error);
-  FAILED(error, "Invalid argument: ");
+  BAD(created =
+          varve_create_column_families(db, options, 2, kNames, &count, &error));
   CHECK(count == 1);
-  varve_drop_column_family(db, created[0], &error);
-  OK(error);
+  GOOD(varve_drop_column_family(db, created[0], &error));
   varve_column_family_handle_destroy(created[0]);
   varve_create_column_families_destroy(created);
   varve_create_column_families_destroy(NULL);
-  created =
-      varve_create_column_families(db, options, -1, kNames, &count, &error);
-  OK(error);
+  GOOD(created = varve_create_column_families(db, options, -1, kNames, &count,
+                                              &error));
   CHECK(count == 0);
   varve_create_column_families_destroy(created);
   CHECK(varve_get_default_column_family_handle(NULL) == NULL);
@@ -133,7 +121,6 @@ static void ExpectRefused(varve_t* of, varve_column_family_handle_t* bad) {
   uint64_t number = 7;
   size_t size = 7;
   uint8_t found = 1;
-  char* error = NULL;
   families[0] = bad;
   handles[0] = bad;
   BAD(varve_put_cf(of, plain_write, bad, "k", 1, "v", 1, &error));
@@ -172,7 +159,6 @@ static void ExpectRefused(varve_t* of, varve_column_family_handle_t* bad) {
 static void ExpectRefusedInBatches(varve_t* of,
                                    varve_column_family_handle_t* bad) {
   varve_writebatch_t* const batch = varve_writebatch_create();
-  char* error = NULL;
   int i;
   for (i = 0; i < 4; ++i) {
     varve_writebatch_clear(batch);
@@ -216,7 +202,6 @@ static void TestAHandleOfAClosedDatabase(void) {
       varve_get_default_column_family_handle(closed);
   varve_iterator_t* iterator;
   size_t size = 0;
-  char* error = NULL;
   char* name;
   varve_close(closed);
   name = varve_column_family_handle_get_name(left, &size);
@@ -227,20 +212,18 @@ static void TestAHandleOfAClosedDatabase(void) {
   ExpectRefusedInBatches(db, left);
   ExpectRefused(db, whole);
   ExpectRefusedInBatches(db, whole);
-  varve_put_cf(closed, plain_write, left, "k", 1, "v", 1, &error);
-  FAILED(error, "Shutdown in progress: ");
-  CHECK(!varve_get_cf(closed, plain_read, left, "k", 1, &size, &error));
-  FAILED(error, "Shutdown in progress: ");
+  FAILS(varve_put_cf(closed, plain_write, left, "k", 1, "v", 1, &error),
+        "Shutdown in progress: ");
+  FAILS(CHECK(!varve_get_cf(closed, plain_read, left, "k", 1, &size, &error)),
+        "Shutdown in progress: ");
   iterator = varve_create_iterator_cf(closed, plain_read, left);
-  varve_iter_get_error(iterator, &error);
-  FAILED(error, "Shutdown in progress: ");
+  FAILS(varve_iter_get_error(iterator, &error), "Shutdown in progress: ");
   varve_iter_destroy(iterator);
-  varve_flush_cf(closed, flush, left, &error);
-  FAILED(error, "Shutdown in progress: ");
-  varve_drop_column_family(closed, left, &error);
-  FAILED(error, "Shutdown in progress: ");
-  CHECK(!varve_create_column_family(closed, options, "more", &error));
-  FAILED(error, "Shutdown in progress: ");
+  FAILS(varve_flush_cf(closed, flush, left, &error), "Shutdown in progress: ");
+  FAILS(varve_drop_column_family(closed, left, &error),
+        "Shutdown in progress: ");
+  FAILS(CHECK(!varve_create_column_family(closed, options, "more", &error)),
+        "Shutdown in progress: ");
   CHECK(varve_get_default_column_family_handle(closed) == NULL);
   varve_column_family_handle_destroy(left);
   varve_column_family_handle_destroy(whole);
@@ -255,20 +238,15 @@ static void TestAHandleWhileTheDatabaseWaits(void) {
   varve_column_family_handle_t* const left = Create(waits, "left");
   varve_column_family_handle_t* const dropped = Create(waits, "dropped");
   varve_iterator_t* iterator;
-  char* error = NULL;
-  varve_put_cf(waits, plain_write, left, "k", 1, "v", 1, &error);
-  OK(error);
-  varve_put_cf(waits, plain_write, dropped, "k", 1, "d", 1, &error);
-  OK(error);
-  varve_drop_column_family(waits, dropped, &error);
-  OK(error);
+  GOOD(varve_put_cf(waits, plain_write, left, "k", 1, "v", 1, &error));
+  GOOD(varve_put_cf(waits, plain_write, dropped, "k", 1, "d", 1, &error));
+  GOOD(varve_drop_column_family(waits, dropped, &error));
   iterator = varve_create_iterator_cf(waits, plain_read, left);
-  CHECK(varve_close_checked(waits, &error) == 0);
-  FAILED(error, "Busy: ");
+  FAILS(CHECK(varve_close_checked(waits, &error) == 0), "Busy: ");
   varve_close(waits);
   ExpectRefused(db, left);
-  varve_put_cf(waits, plain_write, left, "k", 1, "w", 1, &error);
-  FAILED(error, "Shutdown in progress: ");
+  FAILS(varve_put_cf(waits, plain_write, left, "k", 1, "w", 1, &error),
+        "Shutdown in progress: ");
   varve_column_family_handle_destroy(dropped);
   varve_iter_seek_to_first(iterator);
   ExpectEntry(iterator, "k", "v");
@@ -276,11 +254,9 @@ static void TestAHandleWhileTheDatabaseWaits(void) {
   varve_column_family_handle_destroy(left);
   all[0] = options;
   all[1] = options;
-  waits = varve_open_column_families(options, PathOf("waits"), 2, names, all,
-                                     handles, &error);
-  OK(error);
-  CHECK(varve_close_checked(waits, &error) == 1);
-  OK(error);
+  GOOD(waits = varve_open_column_families(options, PathOf("waits"), 2, names,
+                                          all, handles, &error));
+  GOOD(CHECK(varve_close_checked(waits, &error) == 1));
   varve_column_family_handle_destroy(handles[0]);
   varve_column_family_handle_destroy(handles[1]);
 }
@@ -289,17 +265,14 @@ static void TestADroppedFamily(void) {
   varve_column_family_handle_t* const dropped = Create(db, "dropped");
   varve_writebatch_t* const batch = varve_writebatch_create();
   size_t size = 7;
-  char* error = NULL;
-  varve_drop_column_family(db, dropped, &error);
-  OK(error);
+  GOOD(varve_drop_column_family(db, dropped, &error));
   BAD(varve_put_cf(db, plain_write, dropped, "k", 1, "v", 1, &error));
   BAD(varve_delete_cf(db, plain_write, dropped, "k", 1, &error));
   BAD(varve_singledelete_cf(db, plain_write, dropped, "k", 1, &error));
   BAD(varve_delete_range_cf(db, plain_write, dropped, "k", 1, "l", 1, &error));
   varve_writebatch_put_cf(batch, dropped, "k", 1, "v", 1);
   BAD(varve_write(db, plain_write, batch, &error));
-  CHECK(!varve_get_cf(db, plain_read, dropped, "k", 1, &size, &error));
-  OK(error);
+  GOOD(CHECK(!varve_get_cf(db, plain_read, dropped, "k", 1, &size, &error)));
   varve_column_family_handle_destroy(dropped);
   varve_writebatch_destroy(batch);
 }
@@ -321,7 +294,6 @@ static void TestOtherArgumentsThatAreWrong(void) {
   uint64_t number = 7;
   size_t size = 7;
   uint8_t found = 1;
-  char* error = NULL;
   families[0] = family;
   handles[0] = family;
   /* A database that is null. */
@@ -413,14 +385,12 @@ static void TestOtherArgumentsThatAreWrong(void) {
                                  &number, &error));
   BAD(varve_approximate_sizes_cf(db, family, 1, kKeys, kSizes, kKeys, kSizes,
                                  NULL, &error));
-  varve_approximate_sizes_cf(db, family, -1, kKeys, kSizes, kKeys, kSizes,
-                             &number, &error);
-  OK(error);
+  GOOD(varve_approximate_sizes_cf(db, family, -1, kKeys, kSizes, kKeys, kSizes,
+                                  &number, &error));
   BAD(varve_compact_range_cf_opt(db, family, compact, "k", kNoLength, NULL, 0,
                                  &error));
   BAD(varve_flush_cfs(db, flush, NULL, 1, &error));
-  varve_flush_cfs(db, flush, handles, -1, &error);
-  OK(error);
+  GOOD(varve_flush_cfs(db, flush, handles, -1, &error));
   BAD(varve_set_options_cf(db, family, 1, NULL, kKeys, &error));
   BAD(varve_set_options_cf(db, family, 1, kNulls, kKeys, &error));
   /* Batches. */

@@ -17,9 +17,7 @@ static varve_t* OpenWithNumbers(const char* name) {
 /* A second opening of the database, which something still holds. */
 static void ExpectHeld(const char* name) {
   varve_options_t* const options = varve_options_create();
-  char* error = NULL;
-  CHECK(varve_open(options, PathOf(name), &error) == NULL);
-  FAILED(error, "Busy: ");
+  FAILS(CHECK(varve_open(options, PathOf(name), &error) == NULL), "Busy: ");
   varve_options_destroy(options);
 }
 
@@ -35,7 +33,6 @@ static void TestIteratorOutlivesTheHandle(void) {
   varve_t* const db = OpenWithNumbers("iterator");
   varve_iterator_t* const iterator = varve_create_iterator(db, plain_read);
   varve_iterator_t* const other = varve_create_iterator(db, plain_read);
-  char* error = NULL;
   int count = 0;
   varve_iter_seek_to_last(other);
   varve_close(db);
@@ -45,8 +42,7 @@ static void TestIteratorOutlivesTheHandle(void) {
     ++count;
   }
   CHECK(count == 10);
-  varve_iter_get_error(iterator, &error);
-  OK(error);
+  GOOD(varve_iter_get_error(iterator, &error));
   varve_iter_destroy(iterator);
   ExpectHeld("iterator");
   ExpectEntry(other, "key000009", "value 71271 of many");
@@ -80,18 +76,15 @@ static void TestTransactionOutlivesTheHandle(void) {
 
 static void TestPinnedValueOutlivesTheHandle(void) {
   varve_flushoptions_t* const flush = varve_flushoptions_create();
-  char* error = NULL;
   size_t size = 0;
   const char* bytes;
   varve_pinnableslice_t* of_memtable;
   varve_pinnableslice_t* of_table;
   varve_t* const db = OpenWithNumbers("pinned");
   of_memtable = varve_get_pinned(db, plain_read, "key000000", 9, &error);
-  varve_flush(db, flush, &error);
-  OK(error);
+  GOOD(varve_flush(db, flush, &error));
   varve_flushoptions_destroy(flush);
-  of_table = varve_get_pinned(db, plain_read, "key000009", 9, &error);
-  OK(error);
+  GOOD(of_table = varve_get_pinned(db, plain_read, "key000009", 9, &error));
   varve_close(db);
   ExpectFree("pinned");
   bytes = varve_pinnableslice_value(of_memtable, &size);
@@ -104,7 +97,6 @@ static void TestPinnedValueOutlivesTheHandle(void) {
 
 static void TestCheckpointOutlivesTheHandle(void) {
   varve_t* const db = OpenWithNumbers("checkpoint");
-  char* error = NULL;
   varve_checkpoint_t* const checkpoint =
       varve_checkpoint_object_create(db, &error);
   varve_checkpoint_t* const other = varve_checkpoint_object_create(db, &error);
@@ -112,8 +104,8 @@ static void TestCheckpointOutlivesTheHandle(void) {
   varve_checkpoint_object_destroy(other);
   varve_close(db);
   ExpectFree("checkpoint");
-  varve_checkpoint_create(checkpoint, PathOf("copy"), 0, &error);
-  FAILED(error, "Shutdown in progress: ");
+  FAILS(varve_checkpoint_create(checkpoint, PathOf("copy"), 0, &error),
+        "Shutdown in progress: ");
   varve_checkpoint_object_destroy(checkpoint);
 }
 
@@ -124,13 +116,11 @@ static void TestUnloggedWritesAreKept(void) {
   varve_t* db = OpenWithNumbers("unlogged");
   varve_t* reader;
   varve_iterator_t* iterator;
-  char* error = NULL;
   varve_writeoptions_disable_WAL(unlogged, 1);
   PUT(db, unlogged, "k", "v");
   iterator = varve_create_iterator(db, plain_read);
   varve_close(db);
-  reader = varve_open_for_read_only(options, PathOf("unlogged"), &error);
-  OK(error);
+  GOOD(reader = varve_open_for_read_only(options, PathOf("unlogged"), &error));
   GET(reader, plain_read, "k", "v");
   varve_close(reader);
   varve_iter_destroy(iterator);
@@ -146,12 +136,10 @@ static void TestReadOnlyAndManyObjects(void) {
   varve_options_t* const options = varve_options_create();
   varve_iterator_t* iterators[kObjects];
   const varve_snapshot_t* snapshots[kObjects];
-  char* error = NULL;
   varve_t* db;
   int i;
   varve_close(OpenWithNumbers("read only"));
-  db = varve_open_for_read_only(options, PathOf("read only"), &error);
-  OK(error);
+  GOOD(db = varve_open_for_read_only(options, PathOf("read only"), &error));
   for (i = 0; i < kObjects; ++i) {
     snapshots[i] = varve_create_snapshot(db);
     iterators[i] = varve_create_iterator(db, plain_read);
@@ -175,44 +163,35 @@ static void TestObjectsOutliveAReference(void) {
   varve_iterator_t* iterator;
   const varve_snapshot_t* snapshot;
   varve_checkpoint_t* checkpoint;
-  char* error = NULL;
   varve_options_set_create_if_missing(options, 1);
-  catalog = varve_catalog_open(options, PathOf("catalog"), &error);
-  OK(error);
-  varve_catalog_create_db(catalog, "db", &error);
-  OK(error);
-  db = varve_catalog_find(catalog, "db", &error);
-  OK(error);
+  GOOD(catalog = varve_catalog_open(options, PathOf("catalog"), &error));
+  GOOD(varve_catalog_create_db(catalog, "db", &error));
+  GOOD(db = varve_catalog_find(catalog, "db", &error));
   FillNumbers(db, 10);
   iterator = varve_create_iterator(db, plain_read);
   snapshot = varve_create_snapshot(db);
-  checkpoint = varve_checkpoint_object_create(db, &error);
-  OK(error);
+  GOOD(checkpoint = varve_checkpoint_object_create(db, &error));
   varve_close(db);
   varve_close(db);
-  varve_put(db, plain_write, "k", 1, "v", 1, &error);
-  FAILED(error, "Shutdown in progress: ");
-  CHECK(varve_catalog_close(catalog, &error) == 0);
-  FAILED(error, "Busy: ");
+  FAILS(varve_put(db, plain_write, "k", 1, "v", 1, &error),
+        "Shutdown in progress: ");
+  FAILS(CHECK(varve_catalog_close(catalog, &error) == 0), "Busy: ");
   varve_iter_seek_to_first(iterator);
   ExpectEntry(iterator, "key000000", "value 0 of many");
   varve_iter_destroy(iterator);
-  CHECK(varve_catalog_close_idle(catalog, 0, &error) == 0);
-  OK(error);
+  GOOD(CHECK(varve_catalog_close_idle(catalog, 0, &error) == 0));
   varve_release_snapshot(NULL, snapshot);
-  CHECK(varve_catalog_close_idle(catalog, 0, &error) == 1);
-  OK(error);
-  varve_checkpoint_create(checkpoint, PathOf("copy"), 0, &error);
-  FAILED(error, "Shutdown in progress: ");
+  GOOD(CHECK(varve_catalog_close_idle(catalog, 0, &error) == 1));
+  FAILS(varve_checkpoint_create(checkpoint, PathOf("copy"), 0, &error),
+        "Shutdown in progress: ");
   varve_checkpoint_object_destroy(checkpoint);
-  CHECK(varve_catalog_close(catalog, &error) == 1);
-  OK(error);
-  CHECK(varve_catalog_close(catalog, &error) == 1);
-  FAILED(error, "Shutdown in progress: ");
-  CHECK(varve_catalog_find(catalog, "db", &error) == NULL);
-  FAILED(error, "Shutdown in progress: ");
-  varve_catalog_create_db(catalog, "other", &error);
-  FAILED(error, "Shutdown in progress: ");
+  GOOD(CHECK(varve_catalog_close(catalog, &error) == 1));
+  FAILS(CHECK(varve_catalog_close(catalog, &error) == 1),
+        "Shutdown in progress: ");
+  FAILS(CHECK(varve_catalog_find(catalog, "db", &error) == NULL),
+        "Shutdown in progress: ");
+  FAILS(varve_catalog_create_db(catalog, "other", &error),
+        "Shutdown in progress: ");
   varve_options_destroy(options);
 }
 
@@ -226,29 +205,26 @@ static void TestAClosedHandleIsAnError(void) {
   size_t size = 7;
   uint8_t found = 1;
   char* value = NULL;
-  char* error = NULL;
   char* errors[1];
   varve_iterator_t* iterator;
   varve_close(db);
   varve_close(db);
-  CHECK(varve_close_checked(db, &error) == 1);
-  FAILED(error, "Shutdown in progress: ");
-  varve_put(db, plain_write, "k", 1, "v", 1, &error);
-  FAILED(error, "Shutdown in progress: ");
-  varve_delete(db, plain_write, "k", 1, &error);
-  FAILED(error, "Shutdown in progress: ");
-  varve_singledelete(db, plain_write, "k", 1, &error);
-  FAILED(error, "Shutdown in progress: ");
-  varve_delete_range(db, plain_write, "k", 1, "l", 1, &error);
-  FAILED(error, "Shutdown in progress: ");
+  FAILS(CHECK(varve_close_checked(db, &error) == 1), "Shutdown in progress: ");
+  FAILS(varve_put(db, plain_write, "k", 1, "v", 1, &error),
+        "Shutdown in progress: ");
+  FAILS(varve_delete(db, plain_write, "k", 1, &error),
+        "Shutdown in progress: ");
+  FAILS(varve_singledelete(db, plain_write, "k", 1, &error),
+        "Shutdown in progress: ");
+  FAILS(varve_delete_range(db, plain_write, "k", 1, "l", 1, &error),
+        "Shutdown in progress: ");
   varve_writebatch_put(batch, "k", 1, "v", 1);
-  varve_write(db, plain_write, batch, &error);
-  FAILED(error, "Shutdown in progress: ");
+  FAILS(varve_write(db, plain_write, batch, &error), "Shutdown in progress: ");
   CHECK(varve_get(db, plain_read, key, key_size, &size, &error) == NULL);
   CHECK(size == 0);
   FAILED(error, "Shutdown in progress: ");
-  CHECK(varve_get_pinned(db, plain_read, key, key_size, &error) == NULL);
-  FAILED(error, "Shutdown in progress: ");
+  FAILS(CHECK(varve_get_pinned(db, plain_read, key, key_size, &error) == NULL),
+        "Shutdown in progress: ");
   CHECK(varve_get_into_buffer(db, plain_read, key, key_size, NULL, 0, &size,
                               &found, &error) == 0);
   CHECK(found == 0);
@@ -259,13 +235,12 @@ static void TestAClosedHandleIsAnError(void) {
   iterator = varve_create_iterator(db, plain_read);
   varve_iter_seek_to_first(iterator);
   CHECK(varve_iter_valid(iterator) == 0);
-  varve_iter_get_error(iterator, &error);
-  FAILED(error, "Shutdown in progress: ");
+  FAILS(varve_iter_get_error(iterator, &error), "Shutdown in progress: ");
   varve_iter_destroy(iterator);
   CHECK(varve_create_snapshot(db) == NULL);
   CHECK(varve_readtransaction_begin(db) == NULL);
-  CHECK(varve_checkpoint_object_create(db, &error) == NULL);
-  FAILED(error, "Shutdown in progress: ");
+  FAILS(CHECK(varve_checkpoint_object_create(db, &error) == NULL),
+        "Shutdown in progress: ");
   CHECK(varve_property_value(db, "varve.stats") == NULL);
   CHECK(varve_property_int(db, "varve.num-snapshots", &number) == -1);
   CHECK(varve_get_latest_sequence_number(db) == 0);
@@ -273,20 +248,13 @@ static void TestAClosedHandleIsAnError(void) {
   CHECK(number == 0);
   varve_compact_range(db, NULL, 0, NULL, 0);
   varve_cancel_all_background_work(db, 1);
-  varve_flush(db, flush, &error);
-  FAILED(error, "Shutdown in progress: ");
-  varve_flush_wal(db, 1, &error);
-  FAILED(error, "Shutdown in progress: ");
-  varve_sync_wal(db, &error);
-  FAILED(error, "Shutdown in progress: ");
-  varve_wait_for_compact(db, &error);
-  FAILED(error, "Shutdown in progress: ");
-  varve_set_options(db, 0, NULL, NULL, &error);
-  FAILED(error, "Shutdown in progress: ");
-  varve_resume(db, &error);
-  FAILED(error, "Shutdown in progress: ");
-  varve_verify_checksum(db, &error);
-  FAILED(error, "Shutdown in progress: ");
+  FAILS(varve_flush(db, flush, &error), "Shutdown in progress: ");
+  FAILS(varve_flush_wal(db, 1, &error), "Shutdown in progress: ");
+  FAILS(varve_sync_wal(db, &error), "Shutdown in progress: ");
+  FAILS(varve_wait_for_compact(db, &error), "Shutdown in progress: ");
+  FAILS(varve_set_options(db, 0, NULL, NULL, &error), "Shutdown in progress: ");
+  FAILS(varve_resume(db, &error), "Shutdown in progress: ");
+  FAILS(varve_verify_checksum(db, &error), "Shutdown in progress: ");
   varve_flushoptions_destroy(flush);
   varve_writebatch_destroy(batch);
   ExpectFree("closed");
@@ -297,13 +265,11 @@ static void TestAClosedHandleIsAnError(void) {
 static void TestAHandleThatWaitsIsAnError(void) {
   varve_t* const db = OpenWithNumbers("waits");
   varve_iterator_t* const iterator = varve_create_iterator(db, plain_read);
-  char* error = NULL;
   varve_close(db);
   varve_close(db);
-  varve_put(db, plain_write, "k", 1, "v", 1, &error);
-  FAILED(error, "Shutdown in progress: ");
-  CHECK(varve_close_checked(db, &error) == 1);
-  FAILED(error, "Shutdown in progress: ");
+  FAILS(varve_put(db, plain_write, "k", 1, "v", 1, &error),
+        "Shutdown in progress: ");
+  FAILS(CHECK(varve_close_checked(db, &error) == 1), "Shutdown in progress: ");
   varve_iter_destroy(iterator);
   varve_close(db);
   ExpectFree("waits");

@@ -41,7 +41,6 @@ static const char* NameOf(void* state) {
 }
 
 static void Merge(int line, varve_t* db, const char* key, const char* operand) {
-  char* error = NULL;
   varve_merge(db, plain_write, key, strlen(key), operand, strlen(operand),
               &error);
   if (error != NULL) Fail(error, line, key);
@@ -49,9 +48,7 @@ static void Merge(int line, varve_t* db, const char* key, const char* operand) {
 
 static void Flush(varve_t* db) {
   varve_flushoptions_t* const options = varve_flushoptions_create();
-  char* error = NULL;
-  varve_flush(db, options, &error);
-  OK(error);
+  GOOD(varve_flush(db, options, &error));
   varve_flushoptions_destroy(options);
 }
 
@@ -116,7 +113,6 @@ static void TestOperatorOfOnesOwn(void) {
       &counters, CountDestruction, FullJoin, PartialJoin, FreeValue, NameOf);
   varve_options_t* options = varve_options_create();
   varve_options_t* copy;
-  char* error = NULL;
   varve_t* db;
   int round;
   varve_options_set_create_if_missing(options, 1);
@@ -124,8 +120,7 @@ static void TestOperatorOfOnesOwn(void) {
   copy = varve_options_create_copy(options);
   /* Options and databases keep it. */
   varve_mergeoperator_destroy(join);
-  db = varve_open(options, PathOf("own"), &error);
-  OK(error);
+  GOOD(db = varve_open(options, PathOf("own"), &error));
   varve_options_destroy(options);
   PUT(db, plain_write, "with", "v");
   PUT(db, plain_write, "empty", "");
@@ -157,8 +152,7 @@ static void TestOperatorOfOnesOwn(void) {
     if (round == 0) varve_compact_range(db, NULL, 0, NULL, 0);
     if (round == 1) {
       varve_close(db);
-      db = varve_open(copy, PathOf("own"), &error);
-      OK(error);
+      GOOD(db = varve_open(copy, PathOf("own"), &error));
     }
   }
   CHECK(CountOf(&counters.full) > 0);
@@ -175,21 +169,19 @@ static void TestOperatorThatFails(void) {
   varve_mergeoperator_t* const join = varve_mergeoperator_create(
       &counters, CountDestruction, FullJoin, PartialJoin, FreeValue, NameOf);
   varve_options_t* const options = varve_options_create();
-  char* error = NULL;
   size_t size = 7;
   varve_t* db;
   int round;
   varve_options_set_create_if_missing(options, 1);
   varve_options_set_merge_operator(options, join);
-  db = varve_open(options, PathOf("fails"), &error);
-  OK(error);
+  GOOD(db = varve_open(options, PathOf("fails"), &error));
   PUT(db, plain_write, "key", "v");
   MERGE(db, "key", "a");
   MERGE(db, "key", "bad");
   MERGE(db, "other", "a");
   for (round = 0; round < 2; ++round) {
-    CHECK(varve_get(db, plain_read, "key", 3, &size, &error) == NULL);
-    FAILED(error, "Corruption: ");
+    FAILS(CHECK(varve_get(db, plain_read, "key", 3, &size, &error) == NULL),
+          "Corruption: ");
     CHECK(size == 0);
     GET(db, plain_read, "other", "a");
     varve_compact_range(db, NULL, 0, NULL, 0);
@@ -202,12 +194,10 @@ static void TestOperatorThatFails(void) {
 
   /* Without an operator, operands are neither written nor read. */
   varve_options_set_merge_operator(options, NULL);
-  db = varve_open(options, PathOf("fails"), &error);
-  OK(error);
-  varve_merge(db, plain_write, "other", 5, "a", 1, &error);
-  FAILED(error, "Not supported: ");
-  CHECK(varve_get(db, plain_read, "kept", 4, &size, &error) == NULL);
-  FAILED(error, "Invalid argument: ");
+  GOOD(db = varve_open(options, PathOf("fails"), &error));
+  FAILS(varve_merge(db, plain_write, "other", 5, "a", 1, &error),
+        "Not supported: ");
+  BAD(CHECK(varve_get(db, plain_read, "kept", 4, &size, &error) == NULL));
   GET(db, plain_read, "key", "new");
   varve_close(db);
   varve_options_destroy(options);
@@ -288,7 +278,6 @@ static void TestCallsOfBalboa(void) {
   varve_options_t* const options = varve_options_create();
   const struct Observation base = {5, 1000, 1000};
   varve_iterator_t* iterator;
-  char* error = NULL;
   size_t size = 0;
   char* value;
   varve_t* db;
@@ -296,21 +285,18 @@ static void TestCallsOfBalboa(void) {
   CHECK(observe != NULL);
   varve_options_set_create_if_missing(options, 1);
   varve_options_set_merge_operator(options, observe);
-  db = varve_open(options, PathOf("balboa"), &error);
-  OK(error);
-  varve_put(db, plain_write, "based", 5, (const char*)&base, sizeof(base),
-            &error);
-  OK(error);
+  GOOD(db = varve_open(options, PathOf("balboa"), &error));
+  GOOD(varve_put(db, plain_write, "based", 5, (const char*)&base, sizeof(base),
+                 &error));
   for (i = 0; i < 1000; ++i) {
     struct Observation seen = {1, 0, 0};
     seen.first = seen.last = 500 + i;
-    varve_merge(db, plain_write, i % 2 == 0 ? "based" : "new",
-                i % 2 == 0 ? 5 : 3, (const char*)&seen, sizeof(seen), &error);
-    OK(error);
+    GOOD(varve_merge(db, plain_write, i % 2 == 0 ? "based" : "new",
+                     i % 2 == 0 ? 5 : 3, (const char*)&seen, sizeof(seen),
+                     &error));
     if (i % 300 == 299) Flush(db);
   }
-  value = varve_get(db, plain_read, "based", 5, &size, &error);
-  OK(error);
+  GOOD(value = varve_get(db, plain_read, "based", 5, &size, &error));
   ExpectObservation(value, size, 505, 500, 1498);
   varve_free(value);
   iterator = varve_create_iterator(db, plain_read);
@@ -320,8 +306,7 @@ static void TestCallsOfBalboa(void) {
   ExpectObservation(value, size, 500, 501, 1499);
   varve_iter_next(iterator);
   CHECK(!varve_iter_valid(iterator));
-  varve_iter_get_error(iterator, &error);
-  OK(error);
+  GOOD(varve_iter_get_error(iterator, &error));
   varve_iter_destroy(iterator);
   /* In its order. */
   varve_close(db);
@@ -336,7 +321,6 @@ static void TestCallsOfBalboa(void) {
 static void TestBuiltInOperators(void) {
   static const char kOne[8] = {1, 0, 0, 0, 0, 0, 0, 0};
   varve_options_t* const options = varve_options_create();
-  char* error = NULL;
   int kind;
   varve_options_set_create_if_missing(options, 1);
   CHECK(varve_options_get_max_successive_merges(options) == 0);
@@ -353,14 +337,11 @@ static void TestBuiltInOperators(void) {
     if (kind == 2) adds = varve_mergeoperator_create_builtin("uint64add");
     if (adds != NULL) varve_options_set_merge_operator(options, adds);
     varve_mergeoperator_destroy(adds);
-    db = varve_open(options, PathOf("add"), &error);
-    OK(error);
+    GOOD(db = varve_open(options, PathOf("add"), &error));
     for (i = 0; i < 20; ++i) {
-      varve_merge(db, plain_write, "sum", 3, kOne, sizeof(kOne), &error);
-      OK(error);
+      GOOD(varve_merge(db, plain_write, "sum", 3, kOne, sizeof(kOne), &error));
     }
-    value = varve_get(db, plain_read, "sum", 3, &size, &error);
-    OK(error);
+    GOOD(value = varve_get(db, plain_read, "sum", 3, &size, &error));
     CHECK(size == 8 && value[0] == 20 * (kind + 1) && value[1] == 0);
     varve_free(value);
     varve_close(db);
@@ -411,7 +392,6 @@ static void TestBatchesAndFamilies(void) {
   varve_column_family_handle_t* handles[2];
   varve_writebatch_t* batch = varve_writebatch_create();
   char lines[1000] = "";
-  char* error = NULL;
   size_t size = 0;
   char* value;
   varve_t* db;
@@ -423,9 +403,8 @@ static void TestBatchesAndFamilies(void) {
   varve_mergeoperator_destroy(slash);
   all[0] = options;
   all[1] = red_options;
-  db = varve_open_column_families(options, PathOf("batch"), 2, kNames, all,
-                                  handles, &error);
-  OK(error);
+  GOOD(db = varve_open_column_families(options, PathOf("batch"), 2, kNames, all,
+                                       handles, &error));
   varve_writebatch_put(batch, "k", 1, "v", 1);
   varve_writebatch_merge(batch, "k", 1, "a", 1);
   varve_writebatch_merge_cf(batch, handles[0], "k", 1, "b", 1);
@@ -433,13 +412,10 @@ static void TestBatchesAndFamilies(void) {
   varve_writebatch_merge_cf(batch, handles[1], "k", 1, "d", 1);
   varve_writebatch_delete(batch, "x", 1);
   CHECK(varve_writebatch_count(batch) == 6);
-  varve_write(db, plain_write, batch, &error);
-  OK(error);
-  varve_merge_cf(db, plain_write, handles[1], "k", 1, "e", 1, &error);
-  OK(error);
+  GOOD(varve_write(db, plain_write, batch, &error));
+  GOOD(varve_merge_cf(db, plain_write, handles[1], "k", 1, "e", 1, &error));
   GET(db, plain_read, "k", "vab");
-  value = varve_get_cf(db, plain_read, handles[1], "k", 1, &size, &error);
-  OK(error);
+  GOOD(value = varve_get_cf(db, plain_read, handles[1], "k", 1, &size, &error));
   SAME(value, size, "c/d/e");
   varve_free(value);
 
@@ -451,17 +427,16 @@ static void TestBatchesAndFamilies(void) {
   varve_writebatch_iterate_cf(batch, lines, OnPut, OnDeleted, NULL);
   CHECK(strcmp(lines, "put 0 k v;delete 0 x ;") == 0);
   lines[0] = '\0';
-  varve_writebatch_iterate_updates_cf(batch, lines, OnPut, OnDeleted, NULL,
-                                      NULL, OnMerge, NULL, &error);
-  OK(error);
+  GOOD(varve_writebatch_iterate_updates_cf(batch, lines, OnPut, OnDeleted, NULL,
+                                           NULL, OnMerge, NULL, &error));
   CHECK(strcmp(lines,
                "put 0 k v;merge 0 k a;merge 0 k b;merge 1 k c;merge 1 k d;"
                "delete 0 x ;") == 0);
   /* A copy of all updates without the merges would be another batch. */
   lines[0] = '\0';
-  varve_writebatch_iterate_all_cf(batch, lines, OnPut, OnDeleted, NULL, NULL,
-                                  NULL, &error);
-  FAILED(error, "Not supported: ");
+  FAILS(varve_writebatch_iterate_all_cf(batch, lines, OnPut, OnDeleted, NULL,
+                                        NULL, NULL, &error),
+        "Not supported: ");
   CHECK(strcmp(lines, "put 0 k v;") == 0);
   varve_writebatch_clear(batch);
   lines[0] = '\0';
@@ -469,9 +444,9 @@ static void TestBatchesAndFamilies(void) {
   varve_writebatch_put(batch, "k", 1, "v", 1);
   varve_writebatch_iterate(batch, lines, OnPlainPut, OnPlainDeleted);
   CHECK(strcmp(lines, "put 0 k v;") == 0);
-  varve_writebatch_iterate_all(batch, lines, OnPlainPut, OnPlainDeleted, NULL,
-                               NULL, NULL, &error);
-  FAILED(error, "Not supported: ");
+  FAILS(varve_writebatch_iterate_all(batch, lines, OnPlainPut, OnPlainDeleted,
+                                     NULL, NULL, NULL, &error),
+        "Not supported: ");
 
   varve_writebatch_destroy(batch);
   varve_column_family_handle_destroy(handles[0]);
@@ -524,12 +499,10 @@ static void TestCompactionFilter(void) {
       &counters, CountDestruction, Filter, NameOf);
   varve_options_t* const options = varve_options_create();
   const varve_snapshot_t* snapshot;
-  char* error = NULL;
   varve_t* db;
   varve_options_set_create_if_missing(options, 1);
   varve_options_set_compaction_filter(options, filter);
-  db = varve_open(options, PathOf("filter"), &error);
-  OK(error);
+  GOOD(db = varve_open(options, PathOf("filter"), &error));
   FillForFilter(db);
   /* Versions that a snapshot needs are kept. */
   snapshot = varve_create_snapshot(db);
@@ -575,13 +548,11 @@ static void TestCompactionFilterFactory(void) {
       varve_compactionfilterfactory_create(&others, CountDestruction,
                                            CreateNothing, NameOf);
   varve_options_t* const options = varve_options_create();
-  char* error = NULL;
   varve_t* db;
   varve_options_set_create_if_missing(options, 1);
   varve_options_set_compaction_filter_factory(options, factory);
   varve_compactionfilterfactory_destroy(factory);
-  db = varve_open(options, PathOf("factory"), &error);
-  OK(error);
+  GOOD(db = varve_open(options, PathOf("factory"), &error));
   FillForFilter(db);
   varve_compact_range(db, NULL, 0, NULL, 0);
   GET(db, plain_read, "drop1", "old");
@@ -593,8 +564,7 @@ static void TestCompactionFilterFactory(void) {
   varve_options_set_compaction_filter_factory(options, factory);
   CHECK(CountOf(&others.destroyed) == 1);
   varve_compactionfilterfactory_destroy(factory);
-  db = varve_open(options, PathOf("factory"), &error);
-  OK(error);
+  GOOD(db = varve_open(options, PathOf("factory"), &error));
   PUT(db, plain_write, "keep", "old");
   varve_compact_range(db, NULL, 0, NULL, 0);
   ExpectFiltered(db);

@@ -16,12 +16,6 @@ static varve_options_t* options;
 static varve_t* db;
 static varve_column_family_handle_t* family;
 
-#define BAD(call)                        \
-  do {                                   \
-    call;                                \
-    FAILED(error, "Invalid argument: "); \
-  } while (0)
-
 static const char* NoName(void* state) {
   (void)state;
   return NULL;
@@ -130,7 +124,6 @@ static void TestOptionsOfNull(void) {
 static void TestMergesOfNull(void) {
   varve_t* const other = OpenPlain("other");
   varve_writebatch_t* const batch = varve_writebatch_create();
-  char* error = NULL;
   BAD(varve_merge(NULL, plain_write, "k", 1, "v", 1, &error));
   BAD(varve_merge(db, NULL, "k", 1, "v", 1, &error));
   BAD(varve_merge(db, plain_write, NULL, 1, "v", 1, &error));
@@ -162,12 +155,10 @@ static void TestMergesOfNull(void) {
                                           NULL, NULL, &error));
   varve_writebatch_clear(batch);
   varve_writebatch_merge(batch, "k", 1, "v", 1);
-  varve_writebatch_iterate_updates_cf(batch, NULL, NULL, NULL, NULL, NULL, NULL,
-                                      NULL, &error);
-  OK(error);
+  GOOD(varve_writebatch_iterate_updates_cf(batch, NULL, NULL, NULL, NULL, NULL,
+                                           NULL, NULL, &error));
   /* The family has no operator. */
-  varve_write(other, plain_write, batch, &error);
-  FAILED(error, "Not supported: ");
+  FAILS(varve_write(other, plain_write, batch, &error), "Not supported: ");
   varve_writebatch_destroy(batch);
   varve_close(other);
 }
@@ -177,22 +168,19 @@ static void TestResultsThatAreNone(void) {
   varve_mergeoperator_t* const wrong =
       varve_mergeoperator_create(&returned, NULL, Full, NULL, NULL, SomeName);
   varve_options_t* const its_options = varve_options_create_copy(options);
-  char* error = NULL;
   size_t size = 7;
   varve_t* its_db;
   varve_options_set_merge_operator(its_options, wrong);
-  its_db = varve_open(its_options, PathOf("results"), &error);
-  OK(error);
-  varve_merge(its_db, plain_write, "k", 1, NULL, 0, &error);
-  OK(error);
+  GOOD(its_db = varve_open(its_options, PathOf("results"), &error));
+  GOOD(varve_merge(its_db, plain_write, "k", 1, NULL, 0, &error));
   GET(its_db, plain_read, "k", ""); /* Nothing, of no length. */
   returned.size = 3;
-  CHECK(!varve_get(its_db, plain_read, "k", 1, &size, &error));
-  FAILED(error, "Corruption: ");
+  FAILS(CHECK(!varve_get(its_db, plain_read, "k", 1, &size, &error)),
+        "Corruption: ");
   returned.is_null = 0;
   returned.size = kNoLength;
-  CHECK(!varve_get(its_db, plain_read, "k", 1, &size, &error));
-  FAILED(error, "Corruption: ");
+  FAILS(CHECK(!varve_get(its_db, plain_read, "k", 1, &size, &error)),
+        "Corruption: ");
   returned.size = 0;
   GET(its_db, plain_read, "k", "");
   varve_close(its_db);
@@ -205,11 +193,9 @@ static void TestNewValuesThatAreNone(void) {
   varve_compactionfilter_t* const filter =
       varve_compactionfilter_create(&size, NULL, KeepAll, SomeName);
   varve_options_t* const its_options = varve_options_create_copy(options);
-  char* error = NULL;
   varve_t* its_db;
   varve_options_set_compaction_filter(its_options, filter);
-  its_db = varve_open(its_options, PathOf("values"), &error);
-  OK(error);
+  GOOD(its_db = varve_open(its_options, PathOf("values"), &error));
   PUT(its_db, plain_write, "k", "v");
   varve_compact_range(its_db, NULL, 0, NULL, 0);
   GET(its_db, plain_read, "k", "v");
@@ -223,10 +209,9 @@ static void TestClosedDatabase(void) {
   varve_column_family_handle_t* const its_family =
       varve_get_default_column_family_handle(closed);
   varve_writebatch_t* const batch = varve_writebatch_create();
-  char* error = NULL;
   varve_close(closed);
-  varve_merge(closed, plain_write, "k", 1, "v", 1, &error);
-  FAILED(error, "Shutdown in progress: ");
+  FAILS(varve_merge(closed, plain_write, "k", 1, "v", 1, &error),
+        "Shutdown in progress: ");
   BAD(varve_merge_cf(db, plain_write, its_family, "k", 1, "v", 1, &error));
   varve_writebatch_merge_cf(batch, its_family, "k", 1, "v", 1);
   BAD(varve_write(db, plain_write, batch, &error));
@@ -235,13 +220,11 @@ static void TestClosedDatabase(void) {
 }
 
 int main(void) {
-  char* error = NULL;
   BeginTests();
   options = varve_options_create();
   varve_options_set_create_if_missing(options, 1);
   varve_options_set_uint64add_merge_operator(options);
-  db = varve_open(options, PathOf("db"), &error);
-  OK(error);
+  GOOD(db = varve_open(options, PathOf("db"), &error));
   family = varve_get_default_column_family_handle(db);
   TEST(TestCreatingWithNull);
   TEST(TestOptionsOfNull);

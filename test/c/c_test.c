@@ -17,7 +17,6 @@ static void TestVersion(void) {
 
 static void TestErrorsReplaceEachOther(void) {
   varve_options_t* const options = varve_options_create();
-  char* error = NULL;
   char* kept;
   varve_t* db = varve_open(options, PathOf("errors"), &error);
   CHECK(db == NULL);
@@ -43,8 +42,7 @@ static void TestErrorsReplaceEachOther(void) {
   varve_close(db);
 
   varve_options_set_error_if_exists(options, 1);
-  CHECK(varve_open(options, PathOf("errors"), &error) == NULL);
-  FAILED(error, "Invalid argument: ");
+  BAD(CHECK(varve_open(options, PathOf("errors"), &error) == NULL));
   varve_options_destroy(options);
   varve_free(NULL);
 }
@@ -55,10 +53,8 @@ static void TestUnknownCompressionIsRefused(void) {
   size_t i;
   varve_options_set_create_if_missing(options, 1);
   for (i = 0; i < sizeof(kTypes) / sizeof(kTypes[0]); ++i) {
-    char* error = NULL;
     varve_options_set_compression(options, kTypes[i]);
-    CHECK(varve_open(options, PathOf("compression"), &error) == NULL);
-    FAILED(error, "Invalid argument: ");
+    BAD(CHECK(varve_open(options, PathOf("compression"), &error) == NULL));
   }
   varve_options_destroy(options);
 }
@@ -70,7 +66,6 @@ static void TestOddNumbersAreTakenForNearOnes(void) {
   size_t i;
   for (i = 0; i < 3; ++i) {
     varve_options_t* const options = varve_options_create();
-    char* error = NULL;
     varve_t* db;
     varve_options_set_create_if_missing(options, 1);
     /* The largest would be reserved at once. */
@@ -79,8 +74,7 @@ static void TestOddNumbersAreTakenForNearOnes(void) {
     varve_options_set_max_file_size(options, kSizes[i]);
     varve_options_set_max_open_files(options, kCounts[i]);
     varve_options_set_block_restart_interval(options, kCounts[i]);
-    db = varve_open(options, PathOf("odd"), &error);
-    OK(error);
+    GOOD(db = varve_open(options, PathOf("odd"), &error));
     PUT(db, plain_write, "k", "v");
     varve_compact_range(db, NULL, 0, NULL, 0);
     GET(db, plain_read, "k", "v");
@@ -93,7 +87,6 @@ static void TestOddNumbersAreTakenForNearOnes(void) {
 
 static void TestPutGetDelete(void) {
   varve_t* const db = OpenPlain("basic");
-  char* error = NULL;
   char* value;
   size_t size = 99;
   GET(db, plain_read, "a", NULL);
@@ -107,18 +100,14 @@ static void TestPutGetDelete(void) {
   /* An empty value is there; so is the empty key. */
   PUT(db, plain_write, "empty", "");
   GET(db, plain_read, "empty", "");
-  varve_put(db, plain_write, NULL, 0, NULL, 0, &error);
-  OK(error);
+  GOOD(varve_put(db, plain_write, NULL, 0, NULL, 0, &error));
   GET(db, plain_read, "", "");
-  varve_delete(db, plain_write, NULL, 0, &error);
-  OK(error);
+  GOOD(varve_delete(db, plain_write, NULL, 0, &error));
   GET(db, plain_read, "", NULL);
 
   /* Zeros are bytes like others. */
-  varve_put(db, plain_write, "a\0b", 3, "x\0y", 3, &error);
-  OK(error);
-  value = varve_get(db, plain_read, "a\0b", 3, &size, &error);
-  OK(error);
+  GOOD(varve_put(db, plain_write, "a\0b", 3, "x\0y", 3, &error));
+  GOOD(value = varve_get(db, plain_read, "a\0b", 3, &size, &error));
   CHECK(size == 3 && memcmp(value, "x\0y", 3) == 0);
   varve_free(value);
   value = varve_get(db, plain_read, "a\0c", 3, &size, &error);
@@ -148,15 +137,12 @@ static void TestBigValues(void) {
   CHECK(bytes != NULL);
   for (i = 0; i < 3000000; ++i) bytes[i] = (char)(i * 2654435761u >> 13);
   for (i = 0; i < 3; ++i) {
-    char* error = NULL;
     const char key[1] = {(char)('a' + i)};
-    varve_put(db, plain_write, key, 1, bytes, kSizes[i], &error);
-    OK(error);
+    GOOD(varve_put(db, plain_write, key, 1, bytes, kSizes[i], &error));
   }
   /* From memory, from tables, and after opening again. */
   for (round = 0; round < 3; ++round) {
     for (i = 0; i < 3; ++i) {
-      char* error = NULL;
       size_t size = 0;
       const char key[1] = {(char)('a' + i)};
       char* const value = varve_get(db, plain_read, key, 1, &size, &error);
@@ -222,7 +208,6 @@ static void TestBatches(void) {
   varve_t* const db = OpenPlain("batches");
   varve_writebatch_t* const a = varve_writebatch_create();
   varve_writebatch_t* const b = varve_writebatch_create();
-  char* error = NULL;
   ExpectBatch(a, "");
   varve_write(db, plain_write, a, &error); /* An empty one is fine. */
   OK(error);
@@ -238,8 +223,7 @@ static void TestBatches(void) {
   ExpectBatch(a, "k1=v1 k2= -k1 k3=v3 ");
   ExpectBatch(b, "-k1 k3=v3 -k1 k3=v3 ");
   varve_writebatch_destroy(b);
-  varve_write(db, plain_write, a, &error);
-  OK(error);
+  GOOD(varve_write(db, plain_write, a, &error));
   /* The later update of a key wins, and the batch can be written again. */
   GET(db, plain_read, "k1", NULL);
   GET(db, plain_read, "k2", "");
@@ -247,8 +231,7 @@ static void TestBatches(void) {
   GET(db, plain_read, "dropped", NULL);
   DELETE(db, plain_write, "k3");
   ExpectBatch(a, "k1=v1 k2= -k1 k3=v3 ");
-  varve_write(db, plain_write, a, &error);
-  OK(error);
+  GOOD(varve_write(db, plain_write, a, &error));
   GET(db, plain_read, "k3", "v3");
   varve_writebatch_destroy(a);
   varve_close(db);
@@ -259,13 +242,11 @@ static void TestBatches(void) {
 static void TestIterators(void) {
   varve_t* const db = OpenPlain("iterators");
   varve_iterator_t* iterator = varve_create_iterator(db, plain_read);
-  char* error = NULL;
   varve_iter_seek_to_first(iterator); /* Of nothing. */
   CHECK(varve_iter_valid(iterator) == 0);
   varve_iter_seek_to_last(iterator);
   CHECK(varve_iter_valid(iterator) == 0);
-  varve_iter_get_error(iterator, &error);
-  OK(error);
+  GOOD(varve_iter_get_error(iterator, &error));
   PUT(db, plain_write, "b", "2");
   PUT(db, plain_write, "d", "");
   varve_compact_range(db, NULL, 0, NULL, 0);
@@ -298,8 +279,7 @@ static void TestIterators(void) {
   ExpectEntry(iterator, "f", "6");
   varve_iter_next(iterator);
   CHECK(!varve_iter_valid(iterator));
-  varve_iter_get_error(iterator, &error);
-  OK(error);
+  GOOD(varve_iter_get_error(iterator, &error));
   varve_iter_destroy(iterator);
   varve_close(db);
 }
@@ -398,7 +378,6 @@ static void TestAllOptions(void) {
   varve_options_t* const options = varve_options_create();
   varve_cache_t* const cache = varve_cache_create_lru(1 << 20);
   varve_env_t* const env = varve_create_default_env();
-  char* error = NULL;
   varve_t* first;
   varve_t* second;
   int type;
@@ -415,10 +394,8 @@ static void TestAllOptions(void) {
     varve_options_set_block_restart_interval(options, 4);
     varve_options_set_max_file_size(options, 100000);
     varve_options_set_compression(options, type);
-    first = varve_open(options, PathOf("options 1"), &error);
-    OK(error);
-    second = varve_open(options, PathOf("options 2"), &error);
-    OK(error);
+    GOOD(first = varve_open(options, PathOf("options 1"), &error));
+    GOOD(second = varve_open(options, PathOf("options 2"), &error));
     FillNumbers(first, 5000);
     FillNumbers(second, 10);
     varve_compact_range(first, NULL, 0, NULL, 0);
@@ -430,8 +407,7 @@ static void TestAllOptions(void) {
   /* NULL for the default again. */
   varve_options_set_env(options, NULL);
   varve_options_set_cache(options, NULL);
-  first = varve_open(options, PathOf("options 1"), &error);
-  OK(error);
+  GOOD(first = varve_open(options, PathOf("options 1"), &error));
   varve_options_destroy(options); /* Not needed any more. */
   GET(first, plain_read, "key000000", "value 0 of many");
   varve_close(first);
@@ -456,22 +432,17 @@ static void TestTestDirectory(void) {
 
 static void TestDestroy(void) {
   varve_options_t* const options = varve_options_create();
-  char* error = NULL;
   varve_t* const db = OpenPlain("destroyed");
   FillNumbers(db, 100);
   varve_destroy_db(options, PathOf("destroyed"), &error); /* It is open. */
-  CHECK(error != NULL);
-  varve_free(error);
-  error = NULL;
+  FAILED(error, "");
   GET(db, plain_read, "key000000", "value 0 of many");
   varve_close(db);
-  varve_destroy_db(options, PathOf("destroyed"), &error);
-  OK(error);
+  GOOD(varve_destroy_db(options, PathOf("destroyed"), &error));
   CHECK(!Exists(PathOf("destroyed")));
   varve_destroy_db(options, PathOf("destroyed"), &error); /* None there. */
   OK(error);
-  CHECK(varve_open(options, PathOf("destroyed"), &error) == NULL);
-  FAILED(error, "Invalid argument: ");
+  BAD(CHECK(varve_open(options, PathOf("destroyed"), &error) == NULL));
   varve_options_destroy(options);
 }
 
@@ -495,7 +466,6 @@ static void RemoveFilesLike(const char* path, const char* beginning) {
 
 static void TestRepair(void) {
   varve_options_t* const options = varve_options_create();
-  char* error = NULL;
   varve_t* db = OpenPlain("repaired");
   FillNumbers(db, 500);
   varve_compact_range(db, NULL, 0, NULL, 0);
@@ -506,23 +476,16 @@ static void TestRepair(void) {
   OK(error);
   RemoveFilesLike(PathOf("repaired"), "MANIFEST");
   RemoveFilesLike(PathOf("repaired"), "CURRENT");
-  CHECK(varve_open(options, PathOf("repaired"), &error) == NULL);
-  CHECK(error != NULL);
-  varve_free(error);
-  error = NULL;
-  varve_repair_db(options, PathOf("repaired"), &error);
-  OK(error);
-  db = varve_open(options, PathOf("repaired"), &error);
-  OK(error);
+  FAILS(CHECK(varve_open(options, PathOf("repaired"), &error) == NULL), "");
+  GOOD(varve_repair_db(options, PathOf("repaired"), &error));
+  GOOD(db = varve_open(options, PathOf("repaired"), &error));
   GET(db, plain_read, "key000000", "value 0 of many");
   GET(db, plain_read, "key000001", "newer");
   GET(db, plain_read, "key000002", NULL);
   GET(db, plain_read, "key000499", "value 3951581 of many");
   varve_close(db);
 
-  varve_repair_db(options, PathOf("never there"), &error);
-  CHECK(error != NULL);
-  varve_free(error);
+  FAILS(varve_repair_db(options, PathOf("never there"), &error), "");
   varve_options_destroy(options);
 }
 
@@ -533,7 +496,6 @@ static void TestDamageIsReported(void) {
   varve_readoptions_t* const read = varve_readoptions_create();
   DIR* directory;
   struct dirent* entry;
-  char* error = NULL;
   size_t size = 5;
   int damaged = 0;
   FillNumbers(db, 5000);
@@ -558,8 +520,7 @@ static void TestDamageIsReported(void) {
   }
   closedir(directory);
   CHECK(damaged > 0);
-  db = varve_open(options, PathOf("damaged"), &error);
-  OK(error);
+  GOOD(db = varve_open(options, PathOf("damaged"), &error));
   varve_readoptions_set_verify_checksums(read, 1);
   CHECK(varve_get(db, read, "key000000", 9, &size, &error) == NULL);
   CHECK(size == 0);
@@ -569,8 +530,7 @@ static void TestDamageIsReported(void) {
     varve_iterator_t* const iterator = varve_create_iterator(db, read);
     varve_iter_seek_to_first(iterator);
     while (varve_iter_valid(iterator)) varve_iter_next(iterator);
-    varve_iter_get_error(iterator, &error);
-    FAILED(error, "Corruption: ");
+    FAILS(varve_iter_get_error(iterator, &error), "Corruption: ");
     varve_iter_destroy(iterator);
   }
   varve_close(db);

@@ -13,15 +13,8 @@ static const size_t kNoLength = (size_t)-3;
 
 static varve_t* db;
 
-#define BAD(call)                        \
-  do {                                   \
-    call;                                \
-    FAILED(error, "Invalid argument: "); \
-  } while (0)
-
 static void TestOpeningWithNull(void) {
   varve_options_t* const options = varve_options_create();
-  char* error = NULL;
   BAD(CHECK(varve_open(options, NULL, &error) == NULL));
   BAD(CHECK(varve_open(NULL, "name", &error) == NULL));
   BAD(CHECK(varve_open(options, "", &error) == NULL));
@@ -44,7 +37,6 @@ static void TestOpeningWithNull(void) {
 
 static void TestWritingWithNull(void) {
   varve_writebatch_t* const batch = varve_writebatch_create();
-  char* error = NULL;
   BAD(varve_put(NULL, plain_write, "k", 1, "v", 1, &error));
   BAD(varve_put(db, NULL, "k", 1, "v", 1, &error));
   BAD(varve_put(db, plain_write, NULL, 1, "v", 1, &error));
@@ -69,11 +61,9 @@ static void TestWritingWithNull(void) {
   varve_put(db, plain_write, NULL, 1, NULL, 1, NULL);
   CHECK(varve_get_latest_sequence_number(db) == 0);
   /* No bytes need no pointer. */
-  varve_put(db, plain_write, NULL, 0, NULL, 0, &error);
-  OK(error);
+  GOOD(varve_put(db, plain_write, NULL, 0, NULL, 0, &error));
   GET(db, plain_read, "", "");
-  varve_delete(db, plain_write, NULL, 0, &error);
-  OK(error);
+  GOOD(varve_delete(db, plain_write, NULL, 0, &error));
   varve_writebatch_destroy(batch);
 }
 
@@ -87,7 +77,6 @@ static void TestReadingWithNull(void) {
   size_t size = 7;
   uint8_t found = 1;
   uint64_t number = 7;
-  char* error = NULL;
   BAD(varve_get(NULL, plain_read, "k", 1, &size, &error));
   BAD(varve_get(db, NULL, "k", 1, &size, &error));
   BAD(varve_get(db, plain_read, NULL, 1, &size, &error));
@@ -149,7 +138,6 @@ static void TestIteratingWithNull(void) {
   varve_readoptions_t* const read = varve_readoptions_create();
   char buffer[8];
   size_t size = 7;
-  char* error = NULL;
   varve_iterator_t* iterator = varve_create_iterator(NULL, plain_read);
   BAD(varve_iter_get_error(iterator, &error));
   varve_iter_seek_to_first(iterator);
@@ -173,8 +161,7 @@ static void TestIteratingWithNull(void) {
   varve_iter_prev(iterator);
   CHECK(varve_iter_key(iterator, &size) == NULL && size == 0);
   CHECK(varve_iter_value(iterator, &size) == NULL && size == 0);
-  varve_iter_get_error(iterator, &error);
-  OK(error);
+  GOOD(varve_iter_get_error(iterator, &error));
   CHECK(varve_iter_copy_entries(iterator, buffer, 8, NULL) == 0);
   varve_iter_seek_to_first(iterator);
   CHECK(varve_iter_copy_entries(iterator, NULL, 8, &size) == 0 && size == 0);
@@ -208,7 +195,6 @@ static void TestIteratingWithNull(void) {
 static void TestBatchesWithNull(void) {
   varve_writebatch_t* batch = varve_writebatch_create();
   size_t size = 7;
-  char* error = NULL;
   int i;
   for (i = 0; i < 10; ++i) {
     switch (i) {
@@ -285,7 +271,6 @@ static void TestOtherCallsWithNull(void) {
   varve_histogram_data_t data;
   varve_checkpoint_t* checkpoint;
   size_t count = 7;
-  char* error = NULL;
   BAD(varve_flush(NULL, flush, &error));
   BAD(varve_flush(db, NULL, &error));
   BAD(varve_flush_wal(NULL, 0, &error));
@@ -293,8 +278,7 @@ static void TestOtherCallsWithNull(void) {
   BAD(varve_compact_range_opt(NULL, compact, NULL, 0, NULL, 0, &error));
   BAD(varve_compact_range_opt(db, NULL, NULL, 0, NULL, 0, &error));
   BAD(varve_compact_range_opt(db, compact, "k", kNoLength, NULL, 0, &error));
-  varve_compact_range_opt(db, compact, NULL, 3, NULL, 3, &error);
-  OK(error);
+  GOOD(varve_compact_range_opt(db, compact, NULL, 3, NULL, 3, &error));
   varve_compact_range(NULL, NULL, 0, NULL, 0);
   varve_compact_range(db, "k", kNoLength, NULL, 0);
   BAD(varve_wait_for_compact(NULL, &error));
@@ -304,14 +288,12 @@ static void TestOtherCallsWithNull(void) {
   BAD(varve_set_options(db, 1, some, NULL, &error));
   BAD(varve_set_options(db, 1, none, some, &error));
   BAD(varve_set_options(db, 1, some, none, &error));
-  varve_set_options(db, -1, NULL, NULL, &error);
-  OK(error);
+  GOOD(varve_set_options(db, -1, NULL, NULL, &error));
   BAD(varve_resume(NULL, &error));
   BAD(varve_verify_checksum(NULL, &error));
   BAD(CHECK(varve_checkpoint_object_create(NULL, &error) == NULL));
   BAD(varve_checkpoint_create(NULL, "copy", 0, &error));
-  checkpoint = varve_checkpoint_object_create(db, &error);
-  OK(error);
+  GOOD(checkpoint = varve_checkpoint_object_create(db, &error));
   BAD(varve_checkpoint_create(checkpoint, NULL, 0, &error));
   varve_checkpoint_object_destroy(checkpoint);
   CHECK(varve_create_snapshot(NULL) == NULL);
@@ -319,8 +301,8 @@ static void TestOtherCallsWithNull(void) {
   CHECK(varve_readtransaction_begin(NULL) == NULL);
   CHECK(varve_readtransaction_snapshot(NULL) == NULL);
   CHECK(varve_env_get_test_directory(NULL) == NULL);
-  CHECK(varve_statistics_get_ticker(NULL, "varve.bytes.written", &error) == 0);
-  FAILED(error, "Invalid argument: ");
+  BAD(CHECK(varve_statistics_get_ticker(NULL, "varve.bytes.written", &error) ==
+            0));
   BAD(varve_statistics_get_ticker(statistics, NULL, &error));
   BAD(varve_statistics_get_histogram(NULL, "varve.db.get.micros", &data,
                                      &error));
@@ -352,16 +334,13 @@ static void TestOtherCallsWithNull(void) {
 static void TestCatalogNamesThatAreNull(void) {
   varve_options_t* const options = varve_options_create();
   varve_catalog_t* catalog;
-  char* error = NULL;
   varve_options_set_create_if_missing(options, 1);
-  catalog = varve_catalog_open(options, PathOf("catalog"), &error);
-  OK(error);
+  GOOD(catalog = varve_catalog_open(options, PathOf("catalog"), &error));
   BAD(varve_catalog_create_db(catalog, NULL, &error));
   BAD(varve_catalog_find(catalog, NULL, &error));
   BAD(varve_catalog_drop_db(catalog, NULL, &error));
   CHECK(varve_catalog_list(catalog, NULL) == NULL);
-  CHECK(varve_catalog_close(catalog, &error) == 1);
-  OK(error);
+  GOOD(CHECK(varve_catalog_close(catalog, &error) == 1));
   varve_options_destroy(options);
 }
 
@@ -369,7 +348,6 @@ static void TestCatalogNamesThatAreNull(void) {
 
 /* Opens a database with these options, which are refused. */
 static void ExpectRefused(varve_options_t* options) {
-  char* error = NULL;
   varve_options_set_create_if_missing(options, 1);
   BAD(CHECK(varve_open(options, PathOf("refused"), &error) == NULL));
   varve_options_destroy(options);
@@ -509,7 +487,6 @@ static void TestCallbacksThatAreNull(void) {
   varve_options_t* options = varve_options_create();
   varve_comparator_t* comparator;
   varve_filterpolicy_t* policy;
-  char* error = NULL;
   varve_t* named;
   CHECK(varve_comparator_create(NULL, NULL, NULL, Name) == NULL);
   CHECK(varve_comparator_create(NULL, NULL, CompareBytes, NULL) == NULL);
@@ -526,8 +503,7 @@ static void TestCallbacksThatAreNull(void) {
   varve_options_set_create_if_missing(options, 1);
   varve_options_set_comparator(options, comparator);
   varve_options_set_filter_policy(options, policy);
-  named = varve_open(options, PathOf("named"), &error);
-  OK(error);
+  GOOD(named = varve_open(options, PathOf("named"), &error));
   PUT(named, plain_write, "k", "v");
   varve_close(named);
   varve_filterpolicy_destroy(policy);

@@ -49,6 +49,21 @@ static inline void Fail(const char* file, int line, const char* text) {
     (error) = NULL;                                                         \
   } while (0)
 
+/* The error of calls. Between them there is none. */
+static char* error;
+
+#define GOOD(call) \
+  do {             \
+    call;          \
+    OK(error);     \
+  } while (0)
+#define FAILS(call, beginning) \
+  do {                         \
+    call;                      \
+    FAILED(error, beginning);  \
+  } while (0)
+#define BAD(call) FAILS(call, "Invalid argument: ")
+
 #define SAME(bytes, size, text) ExpectSame(__LINE__, bytes, size, text)
 /* The value of a key, or its absence by NULL. */
 #define GET(db, options, key, expected) \
@@ -155,11 +170,9 @@ static inline int Exists(const char* path) {
 /* A database of default options, made if it is missing. */
 static inline varve_t* OpenPlain(const char* name) {
   varve_options_t* const options = varve_options_create();
-  char* error = NULL;
   varve_t* db;
   varve_options_set_create_if_missing(options, 1);
-  db = varve_open(options, PathOf(name), &error);
-  OK(error);
+  GOOD(db = varve_open(options, PathOf(name), &error));
   CHECK(db != NULL);
   varve_options_destroy(options);
   return db;
