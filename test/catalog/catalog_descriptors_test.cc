@@ -6,18 +6,12 @@
 // than descriptors; descriptors that the program takes away later; references
 // and iterators that keep databases from being closed.
 
-#include <gmock/gmock.h>
-
-#include <atomic>
-#include <filesystem>
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "experimental/ablation_experiment.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/env/descriptor_limit.h"
+#include "test/testing/env/hook_env.h"
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/run_threads.h"
 #include "util/base/random.h"
 #include "varve/catalog.h"
 
@@ -83,32 +77,17 @@ TEST_F(CatalogDescriptorsTest, IdleDatabasesAreClosedForOthers) {
   }
 }
 
-// Fails to create tables in one directory.
-class NoTablesEnv final : public EnvWrapper {
- public:
-  explicit NoTablesEnv(std::string directory)
-      : EnvWrapper(Env::Default()), directory_(std::move(directory)) {}
-
-  Status NewWritableFile(const std::string& path, const FileOptions& options,
-                         std::unique_ptr<WritableFile>* file) override {
-    if (fails && path.find(directory_) != std::string::npos &&
-        path.ends_with(".sst")) {
-      return Status::IOError(path, "test: no tables here");
-    }
-    return EnvWrapper::NewWritableFile(path, options, file);
-  }
-
-  std::atomic<bool> fails{false};
-
- private:
-  const std::string directory_;
-};
-
 TEST_F(CatalogDescriptorsTest, UpdatesWithoutALogAreKept) {
   for (const bool fails : {false, true}) {
     for (const bool avoid_flush : {false, true}) {
       SCOPED_TRACE(testing::Message() << fails << " " << avoid_flush);
-      NoTablesEnv env(Name(0) + "/");
+      HookEnv env(kCreateOperation, Name(0) + "/");
+      std::atomic<bool> refuses{false};
+      env.hook = [&](const std::string& path) {
+        return refuses && path.ends_with(".sst")
+                   ? Status::IOError(path, "test: no tables here")
+                   : Status::OK();
+      };
       options_.options.env = &env;
       options_.options.avoid_flush_during_shutdown = avoid_flush;
       const DescriptorLimit few(64);
@@ -117,18 +96,16 @@ TEST_F(CatalogDescriptorsTest, UpdatesWithoutALogAreKept) {
       {
         DatabaseRef ref;
         ASSERT_TRUE(Ok(catalog_->Find(Name(0), &ref)));
-        WriteOptions unlogged;
-        unlogged.disable_wal = true;
-        ASSERT_TRUE(Ok(ref->Put(unlogged, Name(0), "unlogged")));
+        ASSERT_TRUE(Ok(ref->Put({.disable_wal = true}, Name(0), "unlogged")));
       }
-      env.fails = fails;
+      refuses = fails;
       for (int i = 1; i < 30; ++i) {
         ASSERT_TRUE(Ok(catalog_->Create(Name(i))));
         Put(i, "first");
       }
       EXPECT_LT(CountOpen(), 20u);
       EXPECT_EQ(Get(0), "unlogged");
-      env.fails = false;
+      refuses = false;
       catalog_->Close().IgnoreError();  // The flush failed.
       catalog_.reset();
       std::filesystem::remove_all(dir_.Sub("catalog"));
@@ -146,9 +123,7 @@ TEST_F(CatalogDescriptorsTest, UpdatesOfFoldedKeysWithoutALogAreKept) {
   {
     DatabaseRef ref;
     ASSERT_TRUE(Ok(catalog_->Find(Name(0), &ref)));
-    WriteOptions unlogged;
-    unlogged.disable_wal = true;
-    ASSERT_TRUE(Ok(ref->Put(unlogged, "DataBase0", "unlogged")));
+    ASSERT_TRUE(Ok(ref->Put({.disable_wal = true}, "DataBase0", "unlogged")));
   }
   for (int i = 1; i < 30; ++i) {
     ASSERT_TRUE(Ok(catalog_->Create(Name(i))));
@@ -162,20 +137,16 @@ TEST_F(CatalogDescriptorsTest, ThreadsUseMoreThanFit) {
   const DescriptorLimit few(70);
   Open();
   Create(60);
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([this, t] {
-      Random random(static_cast<uint64_t>(t));
-      for (int i = 0; i < 100; ++i) {
-        // Each has its own to write to.
-        const int database = 4 * static_cast<int>(random.Uniform(15)) + t;
-        const std::string value = std::to_string(i);
-        Put(database, value);
-        EXPECT_EQ(Get(database), value);
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  RunThreads(4, [this](int t) {
+    Random random(static_cast<uint64_t>(t));
+    for (int i = 0; i < 100; ++i) {
+      // Each has its own to write to.
+      const int database = 4 * static_cast<int>(random.Uniform(15)) + t;
+      const std::string value = std::to_string(i);
+      Put(database, value);
+      EXPECT_EQ(Get(database), value);
+    }
+  });
   ASSERT_TRUE(Ok(catalog_->Close()));
 }
 

@@ -6,13 +6,9 @@
 // is there can be opened. Method: a sequence of calls in which each operation
 // fails once, or all from it on, followed by a power cut.
 
-#include <functional>
-#include <map>
-#include <set>
-#include <string>
-
-#include "test/testing/actor.h"
 #include "test/testing/db_helpers.h"
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/actor.h"
 #include "util/base/mutex.h"
 #include "varve/catalog.h"
 #include "varve/testing/fault_injection_env.h"
@@ -46,10 +42,8 @@ class FaultyCatalog {
     return faulty_.OperationCount() - before;
   }
   void RunWithFault(uint64_t operation, bool once) {
-    FailureOptions failure;
-    failure.once = once;
     faulty_.FailAfter(operation, FaultInjectionEnv::InjectedError(),
-                      kAllOperations, failure);
+                      kAllOperations, {.once = once});
     RunAll();
     faulty_.ClearFailure();
     CutPower();
@@ -75,8 +69,7 @@ class FaultyCatalog {
   }
   void Put(const std::string& name, const std::string& value) {
     DatabaseRef ref;
-    WriteOptions sync;
-    sync.sync = true;
+    WriteOptions sync{.sync = true};
     if (!catalog_->Find(name, &ref).ok()) return;
     values_[name].insert(value);
     if (ref->Put(sync, "key", value).ok()) values_[name] = {value};
@@ -110,9 +103,7 @@ class FaultyCatalog {
   void CutPower() {
     faulty_.SetFilesystemActive(false);
     catalog_.reset();
-    CrashOptions crash;
-    crash.lose_everything_unsynced = true;
-    ASSERT_TRUE(Ok(faulty_.CrashAndReset(crash)));
+    ASSERT_TRUE(Ok(faulty_.CrashAndReset({.lose_everything_unsynced = true})));
   }
 
   void ExpectAcknowledged() {
@@ -179,15 +170,12 @@ class CatalogRepeatTest : public ::testing::Test {
   void CutPowerAndOpen() {
     faulty_.SetFilesystemActive(false);
     catalog_.reset();
-    CrashOptions crash;
-    crash.lose_everything_unsynced = true;
-    ASSERT_TRUE(Ok(faulty_.CrashAndReset(crash)));
+    ASSERT_TRUE(Ok(faulty_.CrashAndReset({.lose_everything_unsynced = true})));
     Open();
   }
   void Fail(OperationMask kinds, bool once) {
-    FailureOptions failure;
-    failure.once = once;
-    faulty_.FailAfter(0, FaultInjectionEnv::InjectedError(), kinds, failure);
+    faulty_.FailAfter(0, FaultInjectionEnv::InjectedError(), kinds,
+                      {.once = once});
   }
   Status Find(const std::string& name) {
     DatabaseRef ref;

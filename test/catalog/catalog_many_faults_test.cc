@@ -9,16 +9,10 @@
 // model of what may be there by now and after a power cut. catalog_fault_test
 // has each single failure.
 
-#include <cinttypes>
-#include <map>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "test/testing/faults/fault_seeds.h"
 #include "test/testing/faults/many_faults.h"
 #include "test/testing/numbered_writes.h"
+#include "test/testing/test_headers.h"
 #include "varve/catalog.h"
 
 namespace varve::test {
@@ -86,67 +80,38 @@ class Session : private ManyFaultsSession {
     auto place = names_.begin();
     std::advance(place, rng_.Below(names_.size()));
     const std::string& name = place->first;
-    switch (rng_.Below(28)) {
-      case 0:
-        CutPower();
-        return;
-      case 1:
-        Reopen();
-        return;
-      case 2:
-      case 3:
-      case 4:
-        PlanFailure(
-            {.path = rng_.Pick(
-                 {"", "", "", "/db-", "dropped-", "LOCK", "MANIFEST"}),
-             .within_calls = rng_.Pick({1u, 3u, 10u, 60u}),
-             .operations = rng_.Pick(
-                 {kChangingOperations | kCreateDirOperation,
-                  uint32_t{kSyncDirectoryOperation},
-                  uint32_t{kSyncDirectoryOperation}, uint32_t{kLockOperation},
-                  kLockOperation | kCreateDirOperation,
-                  kRenameOperation | kSyncDirectoryOperation,
-                  uint32_t{kRemoveOperation}, uint32_t{kQueryOperation},
-                  uint32_t{kReadingOperations}, uint32_t{kAllOperations}}),
-             .lasting_one_in = 3});
-        return;
-      case 5:
-        faulty_.ClearFailure();
-        return;
-      case 6:
-      case 7:
-      case 8:
-        Create(name);
-        return;
-      case 9:
-      case 10:
-      case 11:
-        Drop(name);
-        return;
-      case 12:
-        RepeatUntilItWorks(name);
-        return;
-      case 13:
+    DoOneOf({
+        {1, [&] { CutPower(); }},
+        {1, [&] { Reopen(); }},
+        {3, [&] { PlanAnyFailure(); }},
+        {1, [&] { faulty_.ClearFailure(); }},
+        {3, [&] { Create(name); }},
+        {3, [&] { Drop(name); }},
+        {1, [&] { RepeatUntilItWorks(name); }},
         // A database may have something to say, which its contents tell.
-        catalog_->CloseIdle(0, nullptr).IgnoreError();
-        return;
-      case 14:
-        Hold(name);
-        return;
-      case 15:
-        held_.Reset();
-        return;
-      case 16:
-        ExpectListed();
-        return;
-      case 17:
-      case 18:
-      case 19:
-        ExpectContents(name);
-        return;
-      default:
-        Write(name);
-    }
+        {1, [&] { catalog_->CloseIdle(0, nullptr).IgnoreError(); }},
+        {1, [&] { Hold(name); }},
+        {1, [&] { held_.Reset(); }},
+        {1, [&] { ExpectListed(); }},
+        {3, [&] { ExpectContents(name); }},
+        {8, [&] { Write(name); }},
+    });
+  }
+
+  void PlanAnyFailure() {
+    PlanFailure(
+        {.path =
+             rng_.Pick({"", "", "", "/db-", "dropped-", "LOCK", "MANIFEST"}),
+         .within_calls = rng_.Pick({1u, 3u, 10u, 60u}),
+         .operations = rng_.Pick(
+             {kChangingOperations | kCreateDirOperation,
+              uint32_t{kSyncDirectoryOperation},
+              uint32_t{kSyncDirectoryOperation}, uint32_t{kLockOperation},
+              kLockOperation | kCreateDirOperation,
+              kRenameOperation | kSyncDirectoryOperation,
+              uint32_t{kRemoveOperation}, uint32_t{kQueryOperation},
+              uint32_t{kReadingOperations}, uint32_t{kAllOperations}}),
+         .lasting_one_in = 3});
   }
 
   // A name in any case finds it.
@@ -157,7 +122,7 @@ class Session : private ManyFaultsSession {
 
   // Errors have a reason.
   void ExpectFaulty(const Status& status, uint64_t failures_before) {
-    EXPECT_TRUE(status.IsIOError()) << status.ToString();
+    EXPECT_TRUE(IsIOError(status));
     EXPECT_GT(faulty_.FailureCount(), failures_before) << status.ToString();
   }
 

@@ -6,12 +6,8 @@
 // hold. Method: a list of each kind; random names there and back.
 #include "catalog/catalog_names.h"
 
-#include <gtest/gtest.h>
-
-#include <map>
-#include <string>
-
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 #include "util/bytes/key_fold.h"
 
 namespace varve::test {

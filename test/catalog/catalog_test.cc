@@ -8,19 +8,14 @@
 // process leaves them.
 #include "varve/catalog.h"
 
-#include <gmock/gmock.h>
-
-#include <atomic>
-#include <filesystem>
-#include <string>
-#include <vector>
-
 #include "experimental/ablation_experiment.h"
-#include "test/testing/actor.h"
 #include "test/testing/db/catalog_fixture.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
+#include "test/testing/env/date_env.h"
 #include "test/testing/machine/live_threads.h"
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/actor.h"
 #include "util/threads/epoch.h"
 #include "varve/write_buffer_manager.h"
 
@@ -190,8 +185,7 @@ TEST_F(CatalogTest, DatabasesOpenElsewhereAreNotRemoved) {
 TEST_F(CatalogTest, DropIsBusyWhileReferencesAreOut) {
   ASSERT_TRUE(Ok(catalog_->Create("a")));
   DatabaseRef ref = Find("a");
-  const Status status = catalog_->Drop("a");
-  EXPECT_TRUE(status.IsBusy()) << status.ToString();
+  EXPECT_TRUE(IsBusy(catalog_->Drop("a")));
   // It is as it was.
   EXPECT_EQ(Find("A").get(), ref.get());
   ASSERT_TRUE(Ok(ref->Put({}, "key", "value")));
@@ -220,7 +214,7 @@ TEST_F(CatalogTest, DropWaitsForReferences) {
   dropper.Wait();
   finder.Wait();
   EXPECT_TRUE(Ok(dropped));
-  EXPECT_TRUE(found.IsNotFound()) << found.ToString();
+  EXPECT_TRUE(IsNotFound(found));
 }
 
 TEST_F(CatalogTest, AReferenceMayBeGivenBackElsewhere) {
@@ -413,8 +407,7 @@ TEST_F(CatalogTest, DatabasesHaveOneFamily) {
   {
     const DatabaseRef ref = Find("a");
     ColumnFamilyHandle* handle = nullptr;
-    const Status status = ref->CreateColumnFamily({}, "family", &handle);
-    EXPECT_TRUE(status.IsNotSupported()) << status.ToString();
+    EXPECT_TRUE(IsNotSupported(ref->CreateColumnFamily({}, "family", &handle)));
     EXPECT_EQ(handle, nullptr);
     ASSERT_TRUE(Ok(ref->Put({}, ref->DefaultColumnFamily(), "key", "value")));
   }
@@ -428,9 +421,7 @@ TEST_F(CatalogTest, DatabasesHaveOneFamily) {
   ASSERT_TRUE(Ok(db->CreateColumnFamily({}, "family", &handle)));
   delete handle;
   db.reset();
-  Status status = FindStatus("a");
-  EXPECT_TRUE(status.IsInvalidArgument()) << status.ToString();
-  EXPECT_TRUE(Contains(status.message(), "family")) << status.ToString();
+  EXPECT_TRUE(IsInvalidArgument(FindStatus("a"), "family"));
   // It can be dropped all the same.
   EXPECT_TRUE(Ok(catalog_->Drop("a")));
 }
@@ -438,12 +429,7 @@ TEST_F(CatalogTest, DatabasesHaveOneFamily) {
 // They would have too many threads. Tables that are due for their age are
 // compacted when their database is opened again.
 TEST_F(CatalogTest, DatabasesHaveNoThreadForTheAgeOfTables) {
-  class DateEnv final : public EnvWrapper {
-   public:
-    DateEnv() : EnvWrapper(Env::Default()) {}
-    uint64_t NowMicros() override { return now_s * 1000000; }
-    std::atomic<uint64_t> now_s{1700000000};
-  } env;
+  DateEnv env(1700000000);
   options_.options.env = &env;
   options_.options.ttl = 1000;
   Open();

@@ -8,17 +8,9 @@
 // counts.
 #include "catalog/distributed_ref_counts.h"
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <cstdio>
-#include <deque>
-#include <memory>
-#include <thread>
-#include <vector>
-
-#include "test/testing/actor.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/actor.h"
 
 namespace varve::test {
 namespace {

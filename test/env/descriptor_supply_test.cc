@@ -9,16 +9,11 @@
 #include "env/descriptor_supply.h"
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <chrono>
-#include <memory>
-#include <thread>
-#include <vector>
-
 #include "test/testing/temp_dir.h"
+#include "test/testing/test_headers.h"
 #include "util/base/mutex.h"
 #include "varve/env.h"
 

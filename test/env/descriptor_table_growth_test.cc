@@ -7,17 +7,9 @@
 // previous ones.
 
 #include "env/descriptor_table_growth.h"
+#include "test/testing/test_headers.h"
 
-#include <gtest/gtest.h>
 #include <sys/resource.h>
-
-#include <algorithm>
-#include <chrono>
-#include <filesystem>
-#include <fstream>
-#include <iterator>
-#include <string>
-#include <thread>
 
 namespace varve {
 namespace {

@@ -5,15 +5,12 @@
 // Method: each call is made after the directory was moved and another made in
 // its place.
 
-#include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <filesystem>
-#include <string>
-#include <vector>
-
 #include "env/held_directory.h"
+#include "test/testing/status_checks.h"
 #include "test/testing/temp_dir.h"
+#include "test/testing/test_headers.h"
 #include "varve/env.h"
 
 namespace varve::test {
@@ -68,11 +65,9 @@ TEST_F(DirectoryEnvTest, AllCallsFollowTheDirectory) {
   std::unique_ptr<RandomAccessFile> file;
   EXPECT_TRUE(
       held_->NewRandomAccessFile(root_ + "/a", FileOptions(), &file).ok());
-  FileOptions direct;
-  direct.use_direct_reads = true;
+  FileOptions direct{.use_direct_reads = true};
   EXPECT_TRUE(held_->NewRandomAccessFile(root_ + "/a", direct, &file).ok());
-  FileOptions uncached;
-  uncached.uncached_open = true;
+  FileOptions uncached{.uncached_open = true};
   EXPECT_TRUE(held_->NewRandomAccessFile(root_ + "/a", uncached, &file).ok());
   std::shared_ptr<Logger> logger;
   EXPECT_TRUE(held_->NewLogger(root_ + "/LOG", &logger).ok());
@@ -124,8 +119,7 @@ TEST_F(DirectoryEnvTest, NothingIsChangedOnceTheLockIsLost) {
       held_->CreateDirIfMissing(root_ + "/lost"),
   };
   for (const Status& status : refused) {
-    EXPECT_TRUE(status.IsIOError()) << status.ToString();
-    EXPECT_NE(status.ToString().find("LOCK"), std::string::npos);
+    EXPECT_TRUE(IsIOError(status, "LOCK"));
   }
   EXPECT_EQ(Read(held_.get(), root_ + "/a"), "1");
   EXPECT_TRUE(held_->UnlockFile(std::move(lock)).ok());

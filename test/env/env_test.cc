@@ -7,17 +7,11 @@
 
 #include "varve/env.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "test/testing/seed.h"
+#include "test/testing/status_checks.h"
 #include "test/testing/temp_dir.h"
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/run_threads.h"
 #include "util/base/mutex.h"
 #include "util/base/random.h"
 #include "varve/testing/fault_injection_env.h"
@@ -51,8 +45,7 @@ class EnvTest : public testing::TestWithParam<Kind> {
     return directory_ + "/" + name;
   }
   void Write(const std::string& path, const Slice& data) {
-    const Status status = WriteStringToFile(env_, data, path, false);
-    ASSERT_TRUE(status.ok()) << status.ToString();
+    ASSERT_TRUE(Ok(WriteStringToFile(env_, data, path, false)));
   }
   std::string Read(const std::string& path) {
     std::string data;
@@ -61,8 +54,7 @@ class EnvTest : public testing::TestWithParam<Kind> {
   }
   std::vector<std::string> Children(const std::string& path) {
     std::vector<std::string> names;
-    const Status status = env_->GetChildren(path, &names);
-    EXPECT_TRUE(status.ok()) << status.ToString();
+    EXPECT_TRUE(Ok(env_->GetChildren(path, &names)));
     std::sort(names.begin(), names.end());
     return names;
   }
@@ -70,7 +62,7 @@ class EnvTest : public testing::TestWithParam<Kind> {
     std::unique_ptr<WritableFile> file;
     const Status status =
         env_->NewWritableFile(Path(name), FileOptions(), &file);
-    EXPECT_TRUE(status.ok()) << status.ToString();
+    EXPECT_TRUE(Ok(status));
     return file;
   }
 
@@ -359,44 +351,36 @@ TEST_P(EnvTest, LockExcludesOthersUntilUnlocked) {
 TEST_P(EnvTest, OfManyThreadsOneGetsTheLock) {
   std::atomic<int> holders = 0;
   std::atomic<int> successes = 0;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&] {
-      for (int i = 0; i < 50; ++i) {
-        std::unique_ptr<FileLock> lock;
-        const Status status = env_->LockFile(Path("LOCK"), &lock);
-        if (!status.ok()) {
-          EXPECT_TRUE(status.IsBusy()) << status.ToString();
-          continue;
-        }
-        EXPECT_EQ(holders.fetch_add(1), 0);
-        ++successes;
-        holders.fetch_sub(1);
-        EXPECT_TRUE(env_->UnlockFile(std::move(lock)).ok());
+  test::RunThreads(4, [&](int) {
+    for (int i = 0; i < 50; ++i) {
+      std::unique_ptr<FileLock> lock;
+      const Status status = env_->LockFile(Path("LOCK"), &lock);
+      if (!status.ok()) {
+        EXPECT_TRUE(IsBusy(status));
+        continue;
       }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+      EXPECT_EQ(holders.fetch_add(1), 0);
+      ++successes;
+      holders.fetch_sub(1);
+      EXPECT_TRUE(env_->UnlockFile(std::move(lock)).ok());
+    }
+  });
   EXPECT_GT(successes.load(), 0);
 }
 
 TEST_P(EnvTest, ThreadsWorkInOneDirectory) {
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([this, t] {
-      const std::string mine = Path(std::to_string(t));
-      for (int i = 0; i < 30; ++i) {
-        EXPECT_TRUE(WriteStringToFile(env_, mine, mine + ".tmp", false).ok());
-        EXPECT_TRUE(env_->RenameFile(mine + ".tmp", mine).ok());
-        std::vector<std::string> names;
-        EXPECT_TRUE(env_->GetChildren(directory_, &names).ok());
-        std::string data;
-        EXPECT_TRUE(ReadFileToString(env_, mine, &data).ok());
-        EXPECT_EQ(data, mine);
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  test::RunThreads(4, [this](int t) {
+    const std::string mine = Path(std::to_string(t));
+    for (int i = 0; i < 30; ++i) {
+      EXPECT_TRUE(WriteStringToFile(env_, mine, mine + ".tmp", false).ok());
+      EXPECT_TRUE(env_->RenameFile(mine + ".tmp", mine).ok());
+      std::vector<std::string> names;
+      EXPECT_TRUE(env_->GetChildren(directory_, &names).ok());
+      std::string data;
+      EXPECT_TRUE(ReadFileToString(env_, mine, &data).ok());
+      EXPECT_EQ(data, mine);
+    }
+  });
   EXPECT_EQ(Children(directory_), (Names{"0", "1", "2", "3"}));
 }
 

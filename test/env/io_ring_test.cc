@@ -10,24 +10,16 @@
 #include "env/io_ring.h"
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <memory>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 #include "env/posix_file.h"
 #include "test/testing/env/refuse_system_calls.h"
 #include "test/testing/env/ring_faults.h"
 #include "test/testing/seed.h"
 #include "test/testing/temp_dir.h"
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/run_threads.h"
 #include "util/base/random.h"
 #include "varve/env.h"
 
@@ -44,8 +36,7 @@ class IoRingTest : public testing::Test {
     for (char& c : bytes_) c = static_cast<char>(random.Next());
     EXPECT_TRUE(WriteStringToFile(env_, bytes_, Path("f"), true).ok());
     for (const bool direct : {false, true}) {
-      FileOptions options;
-      options.use_direct_reads = direct;
+      FileOptions options{.use_direct_reads = direct};
       std::unique_ptr<RandomAccessFile> file;
       EXPECT_TRUE(env_->NewRandomAccessFile(Path("f"), options, &file).ok());
       files_.push_back(std::move(file));
@@ -217,13 +208,9 @@ TEST_F(IoRingTest, FaultsOfTheRingAreMadeGood) {
 
 TEST_F(IoRingTest, ThreadsThatComeAndGoHaveTheirOwnRings) {
   for (int round = 0; round < 10; ++round) {
-    std::vector<std::thread> threads;
-    for (uint64_t i = 0; i < 8; ++i) {
-      threads.emplace_back([this, round, i] {
-        CheckBatches(static_cast<uint64_t>(round) * 8 + i, 10);
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    test::RunThreads(8, [this, round](uint64_t i) {
+      CheckBatches(static_cast<uint64_t>(round) * 8 + i, 10);
+    });
   }
   // Their descriptors are closed, too.
   std::vector<std::string> descriptors;
@@ -403,8 +390,7 @@ void CheckOpens(Env* env, const std::string& directory, bool direct) {
     requests[i].length = i % 3 == 0 ? 0 : i % 3 == 1 ? 10 : 9000;
     requests[i].offset = i % 7 == 0 ? 100000 : 0;
   }
-  FileOptions options;
-  options.use_direct_reads = direct;
+  FileOptions options{.use_direct_reads = direct};
   env->OpenRandomAccessFiles(requests.data(), kFiles, options);
   for (size_t i = 0; i < kFiles; ++i) {
     const OpenRequest& request = requests[i];

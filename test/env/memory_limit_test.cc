@@ -6,17 +6,13 @@
 
 #include "env/memory_limit.h"
 
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <filesystem>
-#include <fstream>
-#include <string>
-
 #include "test/testing/sanitizers.h"
 #include "test/testing/temp_dir.h"
+#include "test/testing/test_headers.h"
 #include "util/base/random.h"
 
 namespace varve {

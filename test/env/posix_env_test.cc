@@ -7,26 +7,22 @@
 // process that holds a lock.
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
 #include <csignal>
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "env/direct_io.h"
 #include "env/posix_file.h"
 #include "test/testing/env/refuse_system_calls.h"
 #include "test/testing/forked.h"
+#include "test/testing/status_checks.h"
 #include "test/testing/temp_dir.h"
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/run_threads.h"
 #include "util/base/random.h"
 #include "varve/env.h"
 
@@ -154,8 +150,7 @@ TEST_F(PosixEnvTest, DirectReadsGiveTheSameBytes) {
     SCOPED_TRACE(size);
     const std::string bytes = RandomBytes(size, size);
     ASSERT_TRUE(WriteStringToFile(env_, bytes, Path("f"), true).ok());
-    FileOptions options;
-    options.use_direct_reads = true;
+    FileOptions options{.use_direct_reads = true};
     std::unique_ptr<RandomAccessFile> file;
     ASSERT_TRUE(env_->NewRandomAccessFile(Path("f"), options, &file).ok());
     const size_t alignment = file->RequiredAlignment();
@@ -172,8 +167,7 @@ TEST_F(PosixEnvTest, DirectReadsGiveTheSameBytes) {
 
 TEST_F(PosixEnvTest, DirectReadsFallBackWhereTheyAreRefused) {
   // Files of /proc do not have them.
-  FileOptions options;
-  options.use_direct_reads = true;
+  FileOptions options{.use_direct_reads = true};
   std::unique_ptr<RandomAccessFile> file;
   ASSERT_TRUE(
       env_->NewRandomAccessFile("/proc/self/status", options, &file).ok());
@@ -232,8 +226,7 @@ TEST_F(PosixEnvTest, CloseGivesBackPreallocatedSpace) {
 
 TEST_F(PosixEnvTest, FileThatIsSyncedOftenEndsInZerosUntilItIsClosed) {
   constexpr size_t kAhead = 4096;
-  FileOptions options;
-  options.sync_ahead_bytes = kAhead;
+  FileOptions options{.sync_ahead_bytes = kAhead};
   std::unique_ptr<WritableFile> file;
   ASSERT_TRUE(env_->NewWritableFile(Path("f"), options, &file).ok());
   const std::string bytes = RandomBytes(20000, 7);
@@ -271,8 +264,7 @@ TEST_F(PosixEnvTest, FileThatIsSyncedOftenEndsInZerosUntilItIsClosed) {
 }
 
 TEST_F(PosixEnvTest, PushesPagesWhileTheFileGrows) {
-  FileOptions options;
-  options.bytes_per_sync = 10000;
+  FileOptions options{.bytes_per_sync = 10000};
   std::unique_ptr<WritableFile> file;
   ASSERT_TRUE(env_->NewWritableFile(Path("f"), options, &file).ok());
   const std::string bytes = RandomBytes(300000, 4);
@@ -290,9 +282,7 @@ TEST_F(PosixEnvTest, AFullDeviceIsNoSpaceAndStaysAnError) {
   std::unique_ptr<WritableFile> file;
   ASSERT_TRUE(env_->NewWritableFile("/dev/full", FileOptions(), &file).ok());
   ASSERT_TRUE(file->Append("x").ok());
-  const Status status = file->Flush();
-  EXPECT_TRUE(status.IsNoSpace()) << status.ToString();
-  EXPECT_NE(status.ToString().find("/dev/full"), std::string::npos);
+  EXPECT_TRUE(IsNoSpace(file->Flush(), "/dev/full"));
   EXPECT_TRUE(file->Append("y").IsNoSpace());
   EXPECT_TRUE(file->Sync().IsNoSpace());
   EXPECT_TRUE(file->Close().IsNoSpace());
@@ -471,16 +461,12 @@ TEST_F(PosixEnvTest, OnlyRegularFilesHaveASize) {
 TEST_F(PosixEnvTest, LinesOfManyThreadsStayWhole) {
   std::shared_ptr<Logger> logger;
   ASSERT_TRUE(env_->NewLogger(Path("LOG"), &logger).ok());
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 4; ++t) {
-    threads.emplace_back([&logger, t] {
-      const std::string text(static_cast<size_t>(50 + t), 'x');
-      for (int i = 0; i < 100; ++i) {
-        Log(LogLevel::kInfo, logger.get(), "<%s>", text.c_str());
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  test::RunThreads(4, [&logger](int t) {
+    const std::string text(static_cast<size_t>(50 + t), 'x');
+    for (int i = 0; i < 100; ++i) {
+      Log(LogLevel::kInfo, logger.get(), "<%s>", text.c_str());
+    }
+  });
   std::string log;
   ASSERT_TRUE(ReadFileToString(env_, Path("LOG"), &log).ok());
   size_t lines = 0;

@@ -19,17 +19,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstddef>
-#include <functional>
-#include <string>
-#include <utility>
-
 #include "env/lock_holder.h"
 #include "env/process_name.h"
-#include "test/testing/actor.h"
 #include "test/testing/forked.h"
+#include "test/testing/status_checks.h"
 #include "test/testing/temp_dir.h"
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/actor.h"
 #include "varve/env.h"
 
 namespace varve::test {
@@ -121,10 +117,7 @@ TEST_F(PosixLockTest, RecordLockOfThisProcessExcludesItAndIsNotLost) {
   ASSERT_GE(record, 0);
   std::unique_ptr<FileLock> lock;
   for (int i = 0; i < 3; ++i) {
-    const Status status = Lock(&lock);
-    EXPECT_TRUE(status.IsBusy()) << status.ToString();
-    EXPECT_NE(status.ToString().find("this one"), std::string::npos)
-        << status.ToString();
+    EXPECT_TRUE(IsBusy(Lock(&lock), "this one"));
     EXPECT_FALSE(AnotherProcessGetsIt()) << "the refusal dropped the lock";
   }
   close(record);
@@ -281,7 +274,7 @@ TEST_F(PosixLockTest, ForkedChildKeepsItWhenItsParentEnds) {
   SleepEnv clock(nullptr);
   std::unique_ptr<FileLock> lock;
   const Status status = LockPosixFile(path_, &clock, &lock);
-  EXPECT_TRUE(status.IsBusy()) << status.ToString();
+  EXPECT_TRUE(IsBusy(status));
   // Its pid may be another's by now.
   EXPECT_NE(status.ToString().find(std::to_string(orphaned.owner()) +
                                    ", which has ended"),
@@ -306,8 +299,7 @@ TEST_F(PosixLockTest, IsWaitedForIfItsOwnerHasEnded) {
     }
   });
   std::unique_ptr<FileLock> lock;
-  const Status status = LockPosixFile(path_, &clock, &lock);
-  ASSERT_TRUE(status.ok()) << status.ToString();
+  ASSERT_TRUE(Ok(LockPosixFile(path_, &clock, &lock)));
   EXPECT_EQ(clock.sleeps(), 3);
   EXPECT_EQ(Contents(path_), NameThisProcess());
   EXPECT_TRUE(Unlock(std::move(lock)).ok());
@@ -362,9 +354,7 @@ TEST_F(PosixLockTest, VerifyTellsWhetherThePathStillNamesTheFile) {
     ASSERT_TRUE(env_->LockFile(path, &lock).ok());
     EXPECT_TRUE(lock->Verify().ok());
     act();
-    const Status status = lock->Verify();
-    EXPECT_TRUE(status.IsIOError()) << status.ToString();
-    EXPECT_NE(status.ToString().find(path), std::string::npos);
+    EXPECT_TRUE(IsIOError(lock->Verify(), path));
     EXPECT_TRUE(Unlock(std::move(lock)).ok());
   };
   expect_lost([&] { std::filesystem::remove(path); });

@@ -8,23 +8,18 @@
 // that fail, where mounting is permitted.
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
 #include <csignal>
-#include <memory>
-#include <string>
-#include <thread>
 
 #include "test/testing/env/failing_file_system.h"
 #include "test/testing/env/small_file_system.h"
 #include "test/testing/forked.h"
+#include "test/testing/status_checks.h"
 #include "test/testing/temp_dir.h"
+#include "test/testing/test_headers.h"
 #include "util/base/random.h"
 #include "varve/env.h"
 
@@ -38,8 +33,7 @@ class MappedFileFixture : public testing::Test {
  protected:
   std::unique_ptr<WritableFile> Make(const std::string& path,
                                      WriteMethod method) {
-    FileOptions options;
-    options.write_method = method;
+    FileOptions options{.write_method = method};
     std::unique_ptr<WritableFile> file;
     EXPECT_TRUE(env_->NewWritableFile(path, options, &file).ok());
     return file;
@@ -316,7 +310,7 @@ TEST_P(PosixMappedFileTest, FullDeviceIsAnErrorNotASignal) {
   for (; status.ok() && written < 10 * kMiB; written += 1000) {
     status = file->Append(std::string(1000, 'x'));
   }
-  EXPECT_TRUE(status.IsNoSpace()) << status.ToString();
+  EXPECT_TRUE(IsNoSpace(status));
   EXPECT_GT(written, 2 * kMiB);
   EXPECT_TRUE(file->Flush().IsNoSpace());
   EXPECT_TRUE(file->Sync().IsNoSpace());

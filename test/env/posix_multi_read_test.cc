@@ -6,15 +6,9 @@
 
 #include "env/posix_multi_read.h"
 
-#include <gtest/gtest.h>
-
-#include <cerrno>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "env/io_ring.h"
 #include "test/testing/temp_dir.h"
+#include "test/testing/test_headers.h"
 #include "varve/env.h"
 
 namespace varve {

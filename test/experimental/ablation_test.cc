@@ -4,12 +4,8 @@
 // is refused by name and changes nothing. Method: each name and value, all
 // combinations there and back, and texts that are wrong in one place.
 #include "experimental/ablation.h"
-
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <string>
-#include <tuple>
+#include "test/testing/status_checks.h"
+#include "test/testing/test_headers.h"
 
 namespace varve {
 namespace {
@@ -25,8 +21,7 @@ auto Fields(const AblationOptions& options) {
 
 AblationOptions Parsed(const Slice& text) {
   AblationOptions options;
-  const Status s = options.Parse(text);
-  EXPECT_TRUE(s.ok()) << s.ToString();
+  EXPECT_TRUE(Ok(options.Parse(text)));
   return options;
 }
 
@@ -68,11 +63,10 @@ TEST(AblationTest, TakesTheNamesOfProduction) {
       "superversion=mutex,block_index=binary_search,block_cache=hash,"
       "memtable=skiplist,statistics=thread,"
       "snapshots=mutex,key_case=unicode,waste=ignored");
-  const Status s = options.Parse(
+  ASSERT_TRUE(Ok(options.Parse(
       "superversion=thread_local,block_index=prefixes,block_cache=swizzled,"
       "memtable=blink_tree,statistics=per_cpu,"
-      "snapshots=per_thread,key_case=ascii_first,waste=mended");
-  ASSERT_TRUE(s.ok()) << s.ToString();
+      "snapshots=per_thread,key_case=ascii_first,waste=mended")));
   EXPECT_EQ(Fields(options), Fields(AblationOptions()));
 }
 
@@ -114,7 +108,7 @@ TEST(AblationTest, RefusesUnknownOptionsAndChangesNothing) {
   const auto refusal = [](const std::string& text) {
     AblationOptions options = Parsed("memtable=skiplist");
     const Status s = options.Parse("superversion=mutex," + text);
-    EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
+    EXPECT_TRUE(IsInvalidArgument(s));
     EXPECT_EQ(options.ToString(), "memtable=skiplist");
     return s.ToString();
   };

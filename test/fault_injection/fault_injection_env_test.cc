@@ -8,16 +8,10 @@
 
 #include "varve/testing/fault_injection_env.h"
 
-#include <gtest/gtest.h>
-
-#include <map>
-#include <memory>
-#include <set>
-#include <string>
-#include <vector>
-
 #include "test/testing/seed.h"
+#include "test/testing/status_checks.h"
 #include "test/testing/temp_dir.h"
+#include "test/testing/test_headers.h"
 #include "util/base/random.h"
 
 namespace varve {
@@ -89,7 +83,7 @@ class FaultInjectionEnvTest : public testing::Test {
           env_->CrashAndReset({.seed = seed,
                                .tear_sectors = false,
                                .drop_directory_entries = drop_entries});
-      EXPECT_TRUE(status.ok()) << status.ToString();
+      EXPECT_TRUE(Ok(status));
       states.insert(List(memory_.get(), "/d"));
     }
     return states;
@@ -571,12 +565,10 @@ TEST_F(FaultInjectionEnvTest, RandomWorkloadsLoseNothingSafe) {
     StartAgain();
     RandomWorkload workload(env_.get(), seed);
     for (int i = 0; i < 40; ++i) workload.Step();
-    const Status status = env_->CrashAndReset({.seed = seed});
-    ASSERT_TRUE(status.ok()) << status.ToString();
+    ASSERT_TRUE(Ok(env_->CrashAndReset({.seed = seed})));
     for (const auto& [path, expected] : workload.safe()) {
       std::string data;
-      const Status read = ReadFileToString(memory_.get(), path, &data);
-      ASSERT_TRUE(read.ok()) << read.ToString();
+      ASSERT_TRUE(Ok(ReadFileToString(memory_.get(), path, &data)));
       ASSERT_EQ(data, expected) << path;
     }
   }

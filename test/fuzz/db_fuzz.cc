@@ -45,8 +45,7 @@ class Session {
       options_.filter_policy = NewBloomFilterPolicy(10);
     }
     if (choices_.Below(2) == 0) {
-      AblationOptions ablation;
-      ablation.waste = WasteMode::kAlways;
+      AblationOptions ablation{.waste = WasteMode::kAlways};
       options_.experiment = NewExperiment(ablation);
     }
     options_.atomic_flush = choices_.Below(4) == 0;
@@ -227,9 +226,8 @@ class Session {
         for (uint32_t i = 0; i <= choices_.Below(5); ++i) {
           AddTo(&batch, &state_);
         }
-        WriteOptions options;
-        options.sync = choices_.Below(4) == 0;
-        Require(db_->Write(options, &batch).ok(), "a write");
+        Require(db_->Write({.sync = choices_.Below(4) == 0}, &batch).ok(),
+                "a write");
       }
     }
   }
@@ -336,8 +334,7 @@ class Session {
   }
 
   void Compare(const Snapshot* snapshot, const State& expected) {
-    ReadOptions options;
-    options.snapshot = snapshot;
+    ReadOptions options{.snapshot = snapshot};
     std::vector<std::unique_ptr<Iterator>> iterators;
     Require(db_->NewIterators(options, handles_, &iterators).ok(),
             "iterators of all families");

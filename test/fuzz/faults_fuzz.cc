@@ -59,8 +59,7 @@ class Session {
     options_.manual_wal_flush = choices_.Below(4) == 0;
     options_.merge_operator = NewMaxOperator();
     if (choices_.Below(2) == 0) {
-      AblationOptions ablation;
-      ablation.waste = WasteMode::kAlways;
+      AblationOptions ablation{.waste = WasteMode::kAlways};
       options_.experiment = NewExperiment(ablation);
     }
     Open();
@@ -177,8 +176,7 @@ class Session {
     const std::string number = std::to_string(writes_.size() + 1);
     batch.Put(kNumberKey, number);
     write.after[kNumberKey] = {.prefix = number};
-    WriteOptions options;
-    options.sync = choices_.Below(3) == 0;
+    WriteOptions options{.sync = choices_.Below(3) == 0};
     write.acknowledged = db_->Write(options, &batch).ok();
     const bool is_synced = write.acknowledged && options.sync;
     writes_.push_back(std::move(write));

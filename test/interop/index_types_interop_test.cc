@@ -6,14 +6,10 @@
 // is loaded beside Varve and driven by its C interface, with options drawn at
 // random; a sorted map knows the contents.
 
-#include <filesystem>
-#include <map>
-#include <string>
-#include <vector>
-
 #include "table/reader/table.h"
 #include "test/testing/rocksdb_library.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 #include "test/testing/tools.h"
 
 namespace varve::test {

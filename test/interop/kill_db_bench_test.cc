@@ -7,12 +7,8 @@
 // is judged in test/stress/kill_test.cc, where the writer keeps a record; here
 // it is what both engines make of the files.
 
-#include <chrono>
-#include <string>
-#include <thread>
-#include <tuple>
-
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 #include "test/testing/tools.h"
 
 namespace varve::test {

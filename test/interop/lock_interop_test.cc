@@ -112,8 +112,7 @@ TEST_F(LockInteropTest, LevelDb) {
   void* const db = leveldb.Open(path_);
   ASSERT_NE(db, nullptr) << leveldb.error();
   for (int i = 0; i < 3; ++i) {
-    Status status = TryOpen();
-    EXPECT_TRUE(status.IsBusy()) << status.ToString();
+    EXPECT_TRUE(IsBusy(TryOpen()));
     EXPECT_EQ(RunForked([this] { return TryOpen().IsBusy() ? 0 : 1; }), 0);
   }
   leveldb.Close(db);

@@ -5,15 +5,9 @@
 // merges random operands into random values, at reads and in compactions. Each
 // value must be the result of Varve's operator.
 
-#include <cstdlib>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "test/testing/rocksdb_library.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 #include "test/testing/tools.h"
 #include "varve/merge_operator.h"
 

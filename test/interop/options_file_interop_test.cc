@@ -6,11 +6,8 @@
 // not name. Method: ldb creates a database, Varve changes it, ldb uses all
 // families.
 
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "test/testing/directory.h"
+#include "test/testing/test_headers.h"
 #include "test/testing/tools.h"
 #include "varve/column_family.h"
 

@@ -26,9 +26,7 @@ TEST_F(SingleDeletionInteropTest, AnOlderValueDoesNotComeBack) {
   Open();
   Put("a", "old");
   Flush();
-  CompactRangeOptions deep;
-  deep.target_level = 3;
-  ASSERT_TRUE(Ok(db_->CompactRange(deep, nullptr, nullptr)));
+  ASSERT_TRUE(Ok(db_->CompactRange({.target_level = 3}, nullptr, nullptr)));
   SingleDelete("a");
   Put("a", "new");
   Flush();

@@ -4,10 +4,8 @@
 // Method: an Env whose wall clock the test sets; the properties of tables and
 // the MANIFEST, as RocksDB's tools show them; a compaction by RocksDB.
 
-#include <atomic>
-#include <string>
-#include <vector>
-
+#include "test/testing/env/date_env.h"
+#include "test/testing/test_headers.h"
 #include "test/testing/tools.h"
 
 namespace varve::test {
@@ -15,20 +13,13 @@ namespace {
 
 constexpr uint64_t kStart = 1700000000;
 
-class DateEnv final : public EnvWrapper {
- public:
-  DateEnv() : EnvWrapper(Env::Default()) {}
-  uint64_t NowMicros() override { return now_s * 1000000; }
-  std::atomic<uint64_t> now_s{kStart};
-};
-
 class TableAgeInteropTest : public DbTestBase {
  protected:
   TableAgeInteropTest() { options_.env = &env_; }
 
   uint64_t OldestTime() { return Number("varve.estimate-oldest-key-time"); }
 
-  DateEnv env_;
+  DateEnv env_{kStart};
 };
 
 TEST_F(TableAgeInteropTest, TimesAreKeptByBoth) {

@@ -3,20 +3,13 @@
 // Goal: RocksDB reads the tables that Varve writes. Method: tables of all
 // kinds are written through the operating system's Env, then verified and
 // scanned by RocksDB's sst_dump, whose output must be what was put in.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdio>
-#include <filesystem>
-#include <sstream>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "table/build/table_builder.h"
 #include "test/testing/list_policy.h"
+#include "test/testing/status_checks.h"
+#include "test/testing/test_headers.h"
 #include "util/base/random.h"
 #include "varve/env.h"
 
@@ -102,8 +95,7 @@ class TableInteropTest : public ::testing::Test {
         Env::Default()->NewWritableFile(Path(), FileOptions(), &file).ok());
     TableBuilder builder(options, file.get());
     for (const auto& [key, value] : entries) builder.Add(key, value);
-    const Status status = builder.Finish();
-    ASSERT_TRUE(status.ok()) << status.ToString();
+    ASSERT_TRUE(Ok(builder.Finish()));
     ASSERT_TRUE(file->Close().ok());
     uint64_t size = 0;
     ASSERT_TRUE(Env::Default()->GetFileSize(Path(), &size).ok());

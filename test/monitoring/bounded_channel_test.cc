@@ -6,11 +6,7 @@
 // retry, concurrent with the receiver, through a channel so small that it is
 // always full or empty.
 #include "monitoring/bounded_channel.h"
-
-#include <gtest/gtest.h>
-
-#include <thread>
-#include <vector>
+#include "test/testing/test_headers.h"
 
 namespace varve {
 namespace {

@@ -4,12 +4,7 @@
 // spread random ones and over the edges of the buckets.
 #include "monitoring/histogram.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <vector>
-
+#include "test/testing/test_headers.h"
 #include "util/base/random.h"
 
 namespace varve {

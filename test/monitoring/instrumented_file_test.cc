@@ -6,13 +6,8 @@
 
 #include "monitoring/instrumented_file.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <memory>
-#include <utility>
-
 #include "monitoring/statistics.h"
+#include "test/testing/test_headers.h"
 #include "varve/env.h"
 
 namespace varve {

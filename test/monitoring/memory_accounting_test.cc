@@ -7,20 +7,13 @@
 // allocations to each other.
 #include "monitoring/memory_accounting.h"
 
-#include <gtest/gtest.h>
 #include <pthread.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <array>
-#include <latch>
-#include <mutex>
 #include <random>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/run_threads.h"
 
 namespace varve {
 namespace {
@@ -159,46 +152,42 @@ TEST_P(MemoryAccountingTest, TotalsAreExactWhateverThreadsDo) {
   const uint32_t seed = TestSeed();
   std::array<std::atomic<int64_t>, kMemoryKinds> expected = {};
   for (int generation = 0; generation < kGenerations; generation++) {
-    std::vector<std::thread> threads;
-    for (int t = 0; t < kThreads; t++) {
-      threads.emplace_back([&, t] {
-        std::minstd_rand random(
-            seed + static_cast<uint32_t>(generation * kThreads + t));
-        std::vector<Piece> own;
-        const auto free_last = [&expected](std::vector<Piece>* pieces) {
-          const Piece piece = pieces->back();
-          pieces->pop_back();
-          NoteFreed(piece.account, piece.kind, piece.bytes);
-          expected[static_cast<size_t>(piece.kind)] -=
-              static_cast<int64_t>(piece.bytes);
-        };
-        for (int i = 0; i < kSteps; i++) {
-          const uint64_t choice = random() % 4;
-          if (choice <= 1) {
-            const auto kind = static_cast<MemoryKind>(random() % kMemoryKinds);
-            const size_t bytes = random() % 5000;
-            own.push_back({NoteAllocated(kind, bytes), kind, bytes});
-            expected[static_cast<size_t>(kind)] += static_cast<int64_t>(bytes);
-          } else if (choice == 2) {
-            if (!own.empty()) free_last(&own);
-          } else {
-            const std::lock_guard<std::mutex> lock(mutex);
-            if (!own.empty()) {
-              shared.push_back(own.back());
-              own.pop_back();
-            }
-            if (shared.size() > 100) {
-              std::swap(shared[random() % shared.size()], shared.back());
-              free_last(&shared);
-              free_last(&shared);
-            }
+    test::RunThreads(kThreads, [&](int t) {
+      std::minstd_rand random(seed +
+                              static_cast<uint32_t>(generation * kThreads + t));
+      std::vector<Piece> own;
+      const auto free_last = [&expected](std::vector<Piece>* pieces) {
+        const Piece piece = pieces->back();
+        pieces->pop_back();
+        NoteFreed(piece.account, piece.kind, piece.bytes);
+        expected[static_cast<size_t>(piece.kind)] -=
+            static_cast<int64_t>(piece.bytes);
+      };
+      for (int i = 0; i < kSteps; i++) {
+        const uint64_t choice = random() % 4;
+        if (choice <= 1) {
+          const auto kind = static_cast<MemoryKind>(random() % kMemoryKinds);
+          const size_t bytes = random() % 5000;
+          own.push_back({NoteAllocated(kind, bytes), kind, bytes});
+          expected[static_cast<size_t>(kind)] += static_cast<int64_t>(bytes);
+        } else if (choice == 2) {
+          if (!own.empty()) free_last(&own);
+        } else {
+          const std::lock_guard<std::mutex> lock(mutex);
+          if (!own.empty()) {
+            shared.push_back(own.back());
+            own.pop_back();
+          }
+          if (shared.size() > 100) {
+            std::swap(shared[random() % shared.size()], shared.back());
+            free_last(&shared);
+            free_last(&shared);
           }
         }
-        const std::lock_guard<std::mutex> lock(mutex);
-        shared.insert(shared.end(), own.begin(), own.end());
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+      }
+      const std::lock_guard<std::mutex> lock(mutex);
+      shared.insert(shared.end(), own.begin(), own.end());
+    });
     const auto live = LiveByKind();
     for (size_t k = 0; k < kMemoryKinds; k++) {
       EXPECT_EQ(static_cast<int64_t>(live[k] - before[k]), expected[k])

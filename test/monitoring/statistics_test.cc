@@ -8,21 +8,13 @@
 // saw the same values; numbers at the end of the range.
 #include "monitoring/statistics.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cmath>
-#include <latch>
-#include <set>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "experimental/ablation.h"
 #include "monitoring/baseline/global_statistics_cells.h"
 #include "monitoring/baseline/thread_statistics_cells.h"
 #include "test/testing/machine/migration.h"
 #include "test/testing/seed.h"
+#include "test/testing/status_checks.h"
+#include "test/testing/test_headers.h"
 
 namespace varve {
 namespace {
@@ -372,10 +364,8 @@ TEST_P(StatisticsTest, AnswersNotFoundToUnknownNames) {
   for (const std::string name :
        {"", "varve.", "varve.bytes.rea", "varve.bytes.read ", "bytes.read",
         "varve.db.get.micros\n"}) {
-    Status s = statistics_->GetTickerByName(name, &count);
-    EXPECT_TRUE(s.IsNotFound()) << s.ToString();
-    s = statistics_->GetHistogramByName(name, &data);
-    EXPECT_TRUE(s.IsNotFound()) << s.ToString();
+    EXPECT_TRUE(IsNotFound(statistics_->GetTickerByName(name, &count)));
+    EXPECT_TRUE(IsNotFound(statistics_->GetHistogramByName(name, &data)));
   }
   EXPECT_EQ(count, 77u);
   EXPECT_EQ(data.count, 77u);

@@ -6,17 +6,13 @@
 // cores are apart and whose counters are set back; clocks of different grain on
 // the same spans.
 
-#include <gtest/gtest.h>
 #include <sched.h>
-
-#include <atomic>
-#include <memory>
-#include <thread>
-#include <vector>
 
 #include "monitoring/span.h"
 #include "monitoring/tsc_clock.h"
 #include "test/testing/sanitizers.h"
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/run_threads.h"
 #include "test/testing/trace_tree.h"
 
 namespace varve::test {
@@ -61,9 +57,7 @@ class CheckingSink final : public trace::Sink {
 
 TEST(TraceClockTest, MillionsOfSpansOfMovingThreadsAreInOrder) {
   const auto sink = std::make_shared<CheckingSink>();
-  TraceOptions options;
-  options.sink = sink;
-  ASSERT_TRUE(trace::Start(options).ok());
+  ASSERT_TRUE(trace::Start({.sink = sink}).ok());
   const Counts before = trace::GetCounts();
   cpu_set_t allowed;
   ASSERT_EQ(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
@@ -72,30 +66,26 @@ TEST(TraceClockTest, MillionsOfSpansOfMovingThreadsAreInOrder) {
     if (CPU_ISSET(i, &allowed)) cores.push_back(i);
   }
   constexpr int kThreads = 2;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&cores, t] {
-      size_t core = static_cast<size_t>(t);
-      for (int i = 0; i < kManySpans / kThreads / 5; ++i) {
-        // Else the memory would be full.
-        if (i % 50'000 == 0) {
-          EXPECT_TRUE(trace::Flush().ok());
-        }
-        const RequestSpan request("request");
-        const EngineSpan a("a");
-        if (i % 1000 == 0) {
-          cpu_set_t one;
-          CPU_ZERO(&one);
-          CPU_SET(cores[++core % cores.size()], &one);
-          sched_setaffinity(0, sizeof(one), &one);
-        }
-        EngineSpan b("b");
-        b.Next("c");
-        b.Next("d");
+  RunThreads(kThreads, [&cores](int t) {
+    size_t core = static_cast<size_t>(t);
+    for (int i = 0; i < kManySpans / kThreads / 5; ++i) {
+      // Else the memory would be full.
+      if (i % 50'000 == 0) {
+        EXPECT_TRUE(trace::Flush().ok());
       }
-    });
-  }
-  for (auto& thread : threads) thread.join();
+      const RequestSpan request("request");
+      const EngineSpan a("a");
+      if (i % 1000 == 0) {
+        cpu_set_t one;
+        CPU_ZERO(&one);
+        CPU_SET(cores[++core % cores.size()], &one);
+        sched_setaffinity(0, sizeof(one), &one);
+      }
+      EngineSpan b("b");
+      b.Next("c");
+      b.Next("d");
+    }
+  });
   ASSERT_TRUE(trace::Stop().ok());
   const Counts after = trace::GetCounts();
   EXPECT_EQ(sink->faults, 0u);

@@ -4,17 +4,11 @@
 // Goal: the files that sinks write are what other programs read. Method: the
 // text of some records; python's reader of JSON takes every line.
 
-#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <cerrno>
-#include <cstdio>
-#include <fstream>
-#include <sstream>
-#include <thread>
-
 #include "test/testing/temp_dir.h"
+#include "test/testing/test_headers.h"
 #include "varve/trace.h"
 
 namespace varve::test {

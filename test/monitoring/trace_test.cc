@@ -8,15 +8,11 @@
 
 #include "varve/trace.h"
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <chrono>
-#include <thread>
-
 #include "monitoring/span.h"
 #include "monitoring/trace_collector.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/run_threads.h"
 #include "test/testing/trace_tree.h"
 
 namespace varve::test {
@@ -297,18 +293,14 @@ TEST(TraceTest, SinksAreCalledByOneThreadAtATime) {
   const auto sink = std::make_shared<LonelySink>();
   options.sink = sink;
   ASSERT_TRUE(trace::Start(options).ok());
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&options, i] {
-      for (int j = 0; j < 500; ++j) {
-        const RequestSpan operation("operation");
-        auto [root, collector] = Root("request", options);
-        root.End();
-        if (i == 0 && j % 50 == 0) trace::Flush().IgnoreError();
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
+  RunThreads(4, [&options](int i) {
+    for (int j = 0; j < 500; ++j) {
+      const RequestSpan operation("operation");
+      auto [root, collector] = Root("request", options);
+      root.End();
+      if (i == 0 && j % 50 == 0) trace::Flush().IgnoreError();
+    }
+  });
   ASSERT_TRUE(trace::Stop().ok());
   EXPECT_FALSE(sink->together());
   EXPECT_EQ(sink->added(), 4000u);
@@ -373,15 +365,11 @@ TEST(TraceSessionTest, StopsAtOnceEndOneSession) {
     ASSERT_TRUE(trace::Start(options).ok());
     { const RequestSpan request("request"); }
     std::atomic<int> ready = 0;
-    std::vector<std::thread> threads;
-    for (int t = 0; t < 3; ++t) {
-      threads.emplace_back([&ready] {
-        ++ready;
-        while (ready < 3) std::this_thread::yield();
-        EXPECT_TRUE(trace::Stop().ok());
-      });
-    }
-    for (auto& thread : threads) thread.join();
+    RunThreads(3, [&ready](int) {
+      ++ready;
+      while (ready < 3) std::this_thread::yield();
+      EXPECT_TRUE(trace::Stop().ok());
+    });
     ASSERT_FALSE(TraceWanted());
     ASSERT_EQ(TreeOf(sink->Take()), "request");
   }
@@ -522,16 +510,12 @@ TEST(TraceSessionTest, LosesNothingWhenThreadsEnd) {
   constexpr int kRounds = 25;
   constexpr int kThreads = 8;
   for (int round = 0; round < kRounds; ++round) {
-    std::vector<std::thread> threads;
-    for (int i = 0; i < kThreads; ++i) {
-      threads.emplace_back([i] {
-        for (int j = 0; j <= 100 * i; ++j) {
-          const RequestSpan request("request");
-          const EngineSpan span("span");
-        }
-      });
-    }
-    for (auto& thread : threads) thread.join();
+    RunThreads(kThreads, [](int i) {
+      for (int j = 0; j <= 100 * i; ++j) {
+        const RequestSpan request("request");
+        const EngineSpan span("span");
+      }
+    });
     if (round % 5 == 0) {
       ASSERT_TRUE(trace::Flush().ok());
     }
@@ -660,18 +644,14 @@ TEST(TraceSessionTest, EveryWayOfCollectingGivesTheSame) {
     const Counts before = trace::GetCounts();
     const uint64_t finished = collector.FinishedWith(mode);
     Session session;
-    std::vector<std::thread> threads;
-    for (int i = 0; i < 4; ++i) {
-      threads.emplace_back([] {
-        for (int j = 0; j < 500; ++j) {
-          const RequestSpan request("request");
-          EngineSpan span("a");
-          span.Next("b");
-          const EngineSpan inner("c");
-        }
-      });
-    }
-    for (auto& thread : threads) thread.join();
+    RunThreads(4, [](int) {
+      for (int j = 0; j < 500; ++j) {
+        const RequestSpan request("request");
+        EngineSpan span("a");
+        span.Next("b");
+        const EngineSpan inner("c");
+      }
+    });
     const auto traces = SplitTraces(session.Stop());
     EXPECT_EQ(traces.size(), 2000u);
     for (const auto& trace : traces) {

@@ -4,14 +4,11 @@
 // Goal: traces name threads as the kernel does, and their names are found
 // although the threads have ended. Method: threads with names.
 
-#include <gtest/gtest.h>
 #include <pthread.h>
 #include <unistd.h>
 
-#include <string>
-#include <thread>
-
 #include "monitoring/span.h"
+#include "test/testing/test_headers.h"
 #include "test/testing/trace_tree.h"
 #include "varve/trace.h"
 

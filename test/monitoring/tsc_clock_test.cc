@@ -8,14 +8,11 @@
 // out and the clock correct.
 #include "monitoring/tsc_clock.h"
 
-#include <gtest/gtest.h>
 #include <sched.h>
 
-#include <atomic>
-#include <set>
-#include <thread>
-
 #include "test/testing/seed.h"
+#include "test/testing/status_checks.h"
+#include "test/testing/test_headers.h"
 
 namespace varve {
 namespace {
@@ -166,8 +163,7 @@ TEST(CoreOffsetsTest, AreFoundAndCorrected) {
     lead = rng.Between(-1'000'000'000, 1'000'000'000);
   }
   std::unique_ptr<CoreOffsets> offsets;
-  const Status status = MeasureCoreOffsets(ReadSimulated, &offsets);
-  ASSERT_TRUE(status.ok()) << status.ToString();
+  ASSERT_TRUE(Ok(MeasureCoreOffsets(ReadSimulated, &offsets)));
   cpu_set_t allowed;
   ASSERT_EQ(sched_getaffinity(0, sizeof(allowed), &allowed), 0);
   size_t first = 0;

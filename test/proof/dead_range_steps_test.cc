@@ -6,16 +6,10 @@
 // stopped before each instruction of NewIterator in turn. A later reader must
 // find the value, whatever the first one learns.
 
-#include <gtest/gtest.h>
-
-#include <cstdio>
-#include <memory>
-#include <string>
-
 #include "experimental/ablation.h"
 #include "test/testing/machine/step_hook.h"
 #include "test/testing/temp_dir.h"
-#include "varve/db.h"
+#include "test/testing/test_headers.h"
 #include "varve/write_batch.h"
 
 namespace varve::test {

@@ -10,21 +10,13 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <cerrno>
-#include <cstdarg>
-#include <cstdio>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "test/testing/db_helpers.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 #include "varve/catalog.h"
 #include "varve/trace.h"
 

@@ -8,21 +8,15 @@
 // do nothing here, since there are many and no power is cut.
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <filesystem>
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
 #include "test/testing/run_tool.h"
 #include "test/testing/temp_dir.h"
+#include "test/testing/test_headers.h"
 #include "util/base/random.h"
 #include "varve/catalog.h"
 
@@ -178,9 +172,8 @@ class Use {
   }
 
   void CompactAll() {
-    CompactRangeOptions options;
-    options.rewrite_bottommost_level = true;
-    ASSERT_TRUE(Ok(db_->CompactRange(options, nullptr, nullptr)));
+    ASSERT_TRUE(Ok(db_->CompactRange({.rewrite_bottommost_level = true},
+                                     nullptr, nullptr)));
   }
 
   void Checkpoint(const std::string& path) {

@@ -7,23 +7,14 @@
 // and is then led through reads one instruction at a time. A machine that
 // forbids that fails the test.
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <functional>
-#include <memory>
-#include <mutex>
 #include <random>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "experimental/ablation.h"
 #include "test/testing/machine/single_stepper.h"
 #include "test/testing/temp_dir.h"
+#include "test/testing/test_headers.h"
 #include "util/threads/per_cpu.h"
 #include "varve/catalog.h"
-#include "varve/db.h"
 #include "varve/read_transaction.h"
 
 namespace varve::test {

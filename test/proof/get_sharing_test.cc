@@ -7,24 +7,13 @@
 // same time and read one after the other, so that each store of the trace is
 // known to be of one of them.
 
-#include <gtest/gtest.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
-#include <climits>
-#include <map>
-#include <memory>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
-
 #include "test/testing/machine/store_trace.h"
 #include "test/testing/temp_dir.h"
+#include "test/testing/test_headers.h"
 #include "varve/catalog.h"
-#include "varve/db.h"
 
 namespace varve::test {
 namespace {

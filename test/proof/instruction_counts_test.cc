@@ -10,30 +10,15 @@
 // The file also keeps the sum of its counts at each renewal. Each renewal may
 // have its reason, and still the sum must not rise for ever.
 
-#include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cmath>
-#include <cstdint>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
-#include <fstream>
-#include <functional>
-#include <iterator>
-#include <map>
-#include <memory>
 #include <random>
-#include <sstream>
-#include <string>
-#include <vector>
 
 #include "test/testing/fixtures_dir.h"
 #include "test/testing/machine/single_stepper.h"
 #include "test/testing/temp_dir.h"
+#include "test/testing/test_headers.h"
 #include "util/threads/per_cpu.h"
-#include "varve/db.h"
 
 namespace varve::test {
 namespace {

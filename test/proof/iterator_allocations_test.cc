@@ -4,21 +4,10 @@
 // the same before allocates nothing, whatever the database is made of; nor does
 // a MultiGet. Method: this program's malloc counts.
 
-#include <gtest/gtest.h>
-
-#include <condition_variable>
-#include <cstdlib>
-#include <functional>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "experimental/ablation.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/temp_dir.h"
-#include "varve/db.h"
+#include "test/testing/test_headers.h"
 #include "varve/listener.h"
 
 namespace {
@@ -182,9 +171,7 @@ TEST_F(IteratorAllocationsTest, NoneFromMemtablesThatWaitForFlush) {
   Open();
   Fill(0, 2);
   latch_->Set(false);
-  FlushOptions flush;
-  flush.wait = false;
-  ASSERT_TRUE(Ok(db_->Flush(flush)));
+  ASSERT_TRUE(Ok(db_->Flush({.wait = false})));
   Fill(1, 2);
   ExpectNone();
 }

@@ -7,22 +7,13 @@
 // forbids that fails the test. This program starts itself under strace for the
 // mapped log.
 
-#include <gtest/gtest.h>
 #include <unistd.h>
-
-#include <climits>
-#include <cstdio>
-#include <functional>
-#include <memory>
-#include <sstream>
-#include <string>
-#include <vector>
 
 #include "test/testing/directory.h"
 #include "test/testing/machine/single_stepper.h"
 #include "test/testing/run_tool.h"
 #include "test/testing/temp_dir.h"
-#include "varve/db.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {
@@ -132,9 +123,7 @@ TEST(PutCostTest, NoneIntoTheBufferNorWithoutALog) {
   Options options = MakeOptions();
   options.manual_wal_flush = true;
   ExpectCost(StepPuts(options, {}), 0);
-  WriteOptions no_log;
-  no_log.disable_wal = true;
-  ExpectCost(StepPuts(MakeOptions(), no_log), 0);
+  ExpectCost(StepPuts(MakeOptions(), {.disable_wal = true}), 0);
 }
 
 }  // namespace

@@ -4,17 +4,12 @@
 // wherever another thread changes the database during it. Method: the reader is
 // stopped before its instructions in turn, a few of which are left out.
 
-#include <gtest/gtest.h>
 #include <malloc.h>
 
-#include <cstdio>
-#include <memory>
-#include <string>
-
 #include "test/testing/machine/step_hook.h"
+#include "test/testing/test_headers.h"
 #include "util/threads/epoch.h"
 #include "varve/cache.h"
-#include "varve/db.h"
 
 namespace varve::test {
 namespace {

@@ -5,22 +5,12 @@
 // run on a new thread whose stack was filled with a pattern, so that what a
 // thread does once is part of it. Holds for optimized builds.
 
-#include <gtest/gtest.h>
-
-#include <cstdio>
-#include <filesystem>
-#include <functional>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "test/testing/machine/stack_meter.h"
 #include "test/testing/temp_dir.h"
+#include "test/testing/test_headers.h"
 #include "varve/c.h"
 #include "varve/catalog.h"
 #include "varve/checkpoint.h"
-#include "varve/db.h"
 #include "varve/filter_policy.h"
 #include "varve/perf_context.h"
 #include "varve/read_transaction.h"
@@ -115,8 +105,7 @@ class StackUse {
   void Write() {
     const std::string value(100, 'v');
     ExpectOk("Put", [&] { return db_->Put({}, KeyOf(1), value); });
-    WriteOptions sync;
-    sync.sync = true;
+    WriteOptions sync{.sync = true};
     ExpectOk("Put with sync", [&] { return db_->Put(sync, KeyOf(1), value); });
     ExpectOk("Delete", [&] { return db_->Delete({}, KeyOf(2)); });
     ExpectOk("SingleDelete", [&] { return db_->SingleDelete({}, KeyOf(3)); });
@@ -215,8 +204,7 @@ class StackUse {
     ExpectOk("SyncWAL", [&] { return db_->SyncWAL(); });
     ExpectOk("Flush", [&] { return db_->Flush({}); });
     ExpectOk("CompactRange", [&] {
-      CompactRangeOptions all;
-      all.rewrite_bottommost_level = true;
+      CompactRangeOptions all{.rewrite_bottommost_level = true};
       return db_->CompactRange(all, nullptr, nullptr);
     });
     ExpectOk("SetOptions", [&] {

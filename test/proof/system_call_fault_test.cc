@@ -11,25 +11,15 @@
 // writes.
 
 #include <fcntl.h>
-#include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <atomic>
-#include <cinttypes>
-#include <climits>
-#include <cstring>
-#include <map>
-#include <memory>
-#include <sstream>
-#include <string>
 
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
 #include "test/testing/run_tool.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {
@@ -127,8 +117,7 @@ class Script {
   }
 
   void Write(DB* db, int i, uint32_t round) {
-    WriteOptions options;
-    options.sync = true;
+    WriteOptions options{.sync = true};
     record_->attempted[i] = round;
     if (Note(db->Put(options, Key(i), std::to_string(round)))) {
       record_->acknowledged[i] = round;

@@ -7,24 +7,16 @@
 // program starts itself under strace and counts the calls that name a table or
 // its descriptor, between marks.
 
-#include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <climits>
-#include <filesystem>
-#include <map>
-#include <memory>
 #include <regex>
-#include <sstream>
-#include <string>
-#include <vector>
 
 #include "experimental/ablation.h"
 #include "test/testing/directory.h"
 #include "test/testing/fixtures_dir.h"
 #include "test/testing/run_tool.h"
 #include "test/testing/temp_dir.h"
-#include "varve/db.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {

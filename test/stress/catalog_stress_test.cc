@@ -7,15 +7,9 @@
 // random case, write and read in them, keep them for a while and pass them to
 // each other. One thread creates and drops databases, and one closes idle ones.
 
-#include <array>
-#include <atomic>
-#include <chrono>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "test/testing/db_helpers.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 #include "util/base/mutex.h"
 #include "varve/catalog.h"
 

@@ -7,16 +7,10 @@
 // sees; meant to run under ThreadSanitizer as well. VARVE_STRESS_SECONDS sets
 // the length of each test.
 
-#include <atomic>
-#include <chrono>
-#include <functional>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "test/testing/db/stress_threads.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {
@@ -139,8 +133,7 @@ TEST_F(DbConcurrencyTest, BatchesAreSeenWholeByAllKindsOfReaders) {
     }
   });
   Start([&](Rng* rng) {
-    ReadOptions options;
-    options.snapshot = db_->GetSnapshot();
+    ReadOptions options{.snapshot = db_->GetSnapshot()};
     const std::string then = expect_one_value(options, true);
     // It does not change, whatever others do.
     for (int i = 0; i < 3; i++) {

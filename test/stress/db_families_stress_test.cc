@@ -7,17 +7,8 @@
 // they know; two families stay, and two come and go; everything else happens
 // beside that.
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <atomic>
-#include <map>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "test/testing/db/stress_threads.h"
+#include "test/testing/test_headers.h"
 #include "util/base/mutex.h"
 #include "varve/column_family.h"
 
@@ -79,8 +70,7 @@ class DbFamiliesStressTest : public StressTestBase,
 
   void Create(int slot) {
     ColumnFamilyHandle* handle = nullptr;
-    const Status s = db_->CreateColumnFamily(options_, Name(slot), &handle);
-    ASSERT_TRUE(Ok(s));
+    ASSERT_TRUE(Ok(db_->CreateColumnFamily(options_, Name(slot), &handle)));
     SetHandle(slot, Handle(handle));
   }
 
@@ -93,9 +83,7 @@ class DbFamiliesStressTest : public StressTestBase,
     for (const Handle& handle : handles) {
       if (handle != nullptr) batch.Put(handle.get(), key, Value(key, *count));
     }
-    WriteOptions options;
-    options.sync = rng->OneIn(200);
-    Status s = db_->Write(options, &batch);
+    Status s = db_->Write({.sync = rng->OneIn(200)}, &batch);
     ASSERT_TRUE(OkOrDropped(s)) << s.ToString();
     // One update by itself takes another path.
     const Handle& other = handles[rng->Between(kStaying, kFamilies - 1)];
@@ -144,8 +132,7 @@ class DbFamiliesStressTest : public StressTestBase,
     }
     const Snapshot* const snapshot =
         rng->OneIn(2) ? db_->GetSnapshot() : nullptr;
-    ReadOptions options;
-    options.snapshot = snapshot;
+    ReadOptions options{.snapshot = snapshot};
     std::vector<std::string> names;
     std::vector<Slice> keys;
     std::vector<ColumnFamilyHandle*> families;

@@ -14,19 +14,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
-#include <chrono>
-#include <climits>
-#include <filesystem>
-#include <functional>
-#include <string>
-#include <system_error>
-#include <thread>
-#include <vector>
-
 #include "test/testing/db_helpers.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 #include "test/testing/tools.h"
 
 namespace varve::test {

@@ -11,16 +11,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <chrono>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "test/testing/db_helpers.h"
 #include "test/testing/machine/shared_memory.h"
 #include "test/testing/run_tool.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/run_threads.h"
 
 namespace varve::test {
 namespace {
@@ -79,28 +75,22 @@ int Work(const std::string& path, const std::string& progress_path,
     fprintf(stderr, "%s\n", s.ToString().c_str());
     return 1;
   }
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; t++) {
-    threads.emplace_back([&, t] {
-      Progress::PerThread& mine = progress->threads[t];
-      WriteOptions options;
-      options.sync = mode.sync;
-      for (;;) {
-        const int64_t number = mine.returned.load();
-        mine.begun.store(number + 1);
-        WriteBatch batch;
-        batch.Put(KillKey(t, number), KillValue(t, number));
-        batch.Put("last of thread " + std::to_string(t),
-                  std::to_string(number));
-        if (!db->Write(options, &batch).ok()) {
-          mine.failed.store(1);
-          return;
-        }
-        mine.returned.store(number + 1);
+  RunThreads(kThreads, [&](int t) {
+    Progress::PerThread& mine = progress->threads[t];
+    WriteOptions options{.sync = mode.sync};
+    for (;;) {
+      const int64_t number = mine.returned.load();
+      mine.begun.store(number + 1);
+      WriteBatch batch;
+      batch.Put(KillKey(t, number), KillValue(t, number));
+      batch.Put("last of thread " + std::to_string(t), std::to_string(number));
+      if (!db->Write(options, &batch).ok()) {
+        mine.failed.store(1);
+        return;
       }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+      mine.returned.store(number + 1);
+    }
+  });
   return 1;
 }
 

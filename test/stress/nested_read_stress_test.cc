@@ -6,16 +6,10 @@
 // databases change; at random, and once step by step so that the change comes
 // right in the middle of a read.
 
-#include <atomic>
-#include <functional>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
-#include "test/testing/actor.h"
 #include "test/testing/comparators.h"
 #include "test/testing/db/read_stress.h"
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/actor.h"
 
 namespace varve::test {
 namespace {
@@ -155,8 +149,7 @@ TEST_F(NestedReadStressTest, InnerReadSeesNewStateAndOuterOneKeepsItsOwn) {
       EXPECT_TRUE(Ok(db_->Get({}, key, &value)));
       EXPECT_EQ(CountIn(key, value), 1000 + i) << value;
     };
-    ReadOptions options;
-    options.snapshot = db_->GetSnapshot();
+    ReadOptions options{.snapshot = db_->GetSnapshot()};
     std::string before, outer;
     ASSERT_TRUE(Ok(db_->Get(options, key, &before)));
     CallingComparator::callback = &change_and_read;

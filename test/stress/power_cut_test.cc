@@ -7,26 +7,17 @@
 // database is compared with what the child had recorded in shared memory.
 // VARVE_POWER_CUTS sets the number of cuts.
 
-#include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <atomic>
-#include <chrono>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <thread>
 
 #include "test/testing/db_helpers.h"
 #include "test/testing/env/failing_file_system.h"
 #include "test/testing/forked.h"
 #include "test/testing/seed.h"
 #include "test/testing/temp_dir.h"
-#include "varve/db.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {
@@ -68,8 +59,7 @@ class PowerCutTest : public ::testing::TestWithParam<WriteMethod> {
     uint64_t until_sync = 0;
     for (int64_t n = next;; ++n) {
       if (until_sync == 0) until_sync = 1 + rng.Below(rng.OneIn(2) ? 5 : 3000);
-      WriteOptions options;
-      options.sync = --until_sync == 0;
+      WriteOptions options{.sync = --until_sync == 0};
       progress_->attempted = n;
       WriteBatch batch;
       batch.Put(Key(static_cast<int>(n % kKeys)),

@@ -12,15 +12,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <chrono>
-#include <string>
-#include <thread>
-
 #include "test/testing/db_helpers.h"
 #include "test/testing/machine/shared_memory.h"
 #include "test/testing/run_tool.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 #include "test/testing/tools.h"
 
 namespace varve::test {

@@ -10,22 +10,12 @@
 
 #include <malloc.h>
 
-#include <atomic>
-#include <condition_variable>
-#include <filesystem>
-#include <memory>
-#include <mutex>
-#include <set>
-#include <shared_mutex>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
-
-#include "test/testing/actor.h"
 #include "test/testing/db/read_stress.h"
 #include "test/testing/directory.h"
 #include "test/testing/sanitizers.h"
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/actor.h"
+#include "test/testing/threads/run_threads.h"
 
 #if defined(VARVE_TEST_SANITIZED)
 // A function of the sanitizers' allocators. Not all compilers have its header.
@@ -96,16 +86,12 @@ TEST_F(ReadPathStressTest, AllKindsOfReadsAndChangesAtOnce) {
     });
   }
   Start([&](Rng* rng) {
-    std::vector<std::thread> some;
-    for (int i = 0; i < 4; i++) {
-      some.emplace_back([&, seed = rng->Next()] {
-        Rng own(seed);
-        ReadSomehow(db_.get(), &own);
-        const std::shared_lock<std::shared_mutex> lock(guest_mutex);
-        ReadOne(guest.get(), &own);
-      });
-    }
-    for (std::thread& thread : some) thread.join();
+    RunThreads(4, [&, seed = rng->Next()](int) {
+      Rng own(seed);
+      ReadSomehow(db_.get(), &own);
+      const std::shared_lock<std::shared_mutex> lock(guest_mutex);
+      ReadOne(guest.get(), &own);
+    });
   });
   JoinAll();
   ASSERT_NO_FATAL_FAILURE(Settle(db_.get()));

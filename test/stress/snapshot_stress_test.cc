@@ -8,17 +8,9 @@
 // the time, compared with what they showed at first, handed to other threads
 // and released there, by threads some of which end before.
 
-#include <atomic>
-#include <deque>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
-
 #include "db/snapshot/snapshot_registry.h"
 #include "test/testing/db/read_stress.h"
+#include "test/testing/test_headers.h"
 #include "varve/read_transaction.h"
 
 namespace varve::test {
@@ -65,8 +57,7 @@ class SnapshotStressTest : public ReadStressTestBase {
   }
 
   std::string ReadKey(const Held& held, int member) {
-    ReadOptions options;
-    options.snapshot = held.view();
+    ReadOptions options{.snapshot = held.view()};
     std::string value;
     const Status s =
         held.transaction.has_ended()
@@ -84,9 +75,7 @@ class SnapshotStressTest : public ReadStressTestBase {
           << "at " << held.view()->GetSequenceNumber();
     }
     if (!rng->OneIn(8)) return;
-    ReadOptions options;
-    options.snapshot = held.view();
-    const auto it = db_->NewIterator(options);
+    const auto it = db_->NewIterator({.snapshot = held.view()});
     for (int m = 0; m < kGroupKeys; m++) {
       const std::string key = GroupKey(held.group, m);
       it->Seek(key);
@@ -151,9 +140,8 @@ TEST_F(SnapshotStressTest, ASnapshotNeverChanges) {
     for (int i = 0; i < 20; i++) Write(rng);
     EXPECT_TRUE(Ok(db_->Flush({})));
     if (rng->OneIn(4)) {
-      CompactRangeOptions options;
-      options.rewrite_bottommost_level = true;
-      EXPECT_TRUE(Ok(db_->CompactRange(options, nullptr, nullptr)));
+      EXPECT_TRUE(Ok(db_->CompactRange({.rewrite_bottommost_level = true},
+                                       nullptr, nullptr)));
     }
   });
   for (int i = 0; i < 2; i++) {

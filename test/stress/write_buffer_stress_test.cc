@@ -7,20 +7,11 @@
 // when they must; a thread flushes; another changes the budget. In the end all
 // sums are zero and the cache is empty.
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <deque>
-#include <memory>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
-
 #include "db/memtable/memtable.h"
 #include "db/memtable/write_buffer_budget.h"
 #include "test/testing/sanitizers.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {

@@ -9,14 +9,9 @@
 // always be equal. Meant to run under ThreadSanitizer. VARVE_STRESS_SECONDS
 // sets the length.
 
-#include <atomic>
-#include <chrono>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "test/testing/db_helpers.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 #include "varve/statistics.h"
 
 namespace varve::test {
@@ -52,8 +47,7 @@ class WritePathStressTest : public DbTestBase,
 
   void Look(int threads) {
     const Snapshot* const snapshot = db_->GetSnapshot();
-    ReadOptions options;
-    options.snapshot = snapshot;
+    ReadOptions options{.snapshot = snapshot};
     for (int t = 0; t < threads; ++t) {
       std::string a, b;
       const Status status_a = db_->Get(options, PairKey(t, "a"), &a);
@@ -65,8 +59,7 @@ class WritePathStressTest : public DbTestBase,
   }
 
   void Disturb(Rng* rng) {
-    FlushOptions no_wait;
-    no_wait.wait = false;
+    FlushOptions no_wait{.wait = false};
     switch (rng->Below(4)) {
       case 0:
         EXPECT_TRUE(Ok(db_->Flush(no_wait)));

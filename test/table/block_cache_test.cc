@@ -10,19 +10,12 @@
 #include "table/cache/baseline/hash_block_cache.h"
 #include "table/cache/clock_block_cache.h"
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <cstring>
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "experimental/ablation.h"
 #include "table/block/block_builder.h"
-#include "test/testing/actor.h"
 #include "test/testing/seed.h"
+#include "test/testing/status_checks.h"
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/actor.h"
 #include "util/threads/epoch.h"
 
 namespace varve {
@@ -34,8 +27,7 @@ BlockRef MakeBlock(const std::string& value) {
   BlockBuilder builder(16);
   builder.Add(MakeInternalKey("key", PackTrailer(1, ValueType::kValue)), value);
   Block* block = nullptr;
-  const Status s = Block::Create(*builder.Finish(), {}, &block);
-  EXPECT_TRUE(s.ok()) << s.ToString();
+  EXPECT_TRUE(Ok(Block::Create(*builder.Finish(), {}, &block)));
   return BlockRef(block);
 }
 BlockRef Block100() { return MakeBlock(std::string(100, 'v')); }

@@ -7,20 +7,12 @@
 // after.
 #include "table/block/block_memory.h"
 
-#include <gtest/gtest.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <cstdint>
-#include <cstring>
-#include <memory>
-#include <thread>
-#include <utility>
-#include <vector>
-
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 
 namespace varve {
 namespace {

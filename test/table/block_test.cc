@@ -8,19 +8,12 @@
 // bounds).
 #include "table/block/block.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "table/block/block_builder.h"
 #include "test/testing/comparators.h"
 #include "test/testing/random_entries.h"
 #include "test/testing/seed.h"
+#include "test/testing/status_checks.h"
+#include "test/testing/test_headers.h"
 #include "util/bytes/hash.h"
 
 namespace varve {
@@ -61,14 +54,12 @@ Status Create(const std::string& body, BlockRef* block,
 BlockRef MakeBlock(const std::string& body,
                    const BlockBuildOptions& options = {}) {
   BlockRef block;
-  const Status s = Create(body, &block, options);
-  EXPECT_TRUE(s.ok()) << s.ToString();
+  EXPECT_TRUE(Ok(Create(body, &block, options)));
   return block;
 }
 
 BlockBuildOptions WithSequence(SequenceNumber global_sequence) {
-  BlockBuildOptions options;
-  options.global_sequence = global_sequence;
+  BlockBuildOptions options{.global_sequence = global_sequence};
   return options;
 }
 

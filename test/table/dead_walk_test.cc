@@ -8,20 +8,13 @@
 // end.
 #include "table/block/dead_walk.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <map>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "table/block/block.h"
 #include "table/block/block_builder.h"
 #include "table/block/merging_iterator.h"
 #include "test/testing/comparators.h"
 #include "test/testing/seed.h"
+#include "test/testing/status_checks.h"
+#include "test/testing/test_headers.h"
 
 namespace varve {
 namespace {
@@ -102,8 +95,7 @@ class BlockSource : public InternalIterator {
     BlockBuildOptions options;
     options.bytewise = options.fingerprints = comparator->bytewise();
     Block* block = nullptr;
-    const Status s = Block::Create(*builder.Finish(), options, &block);
-    EXPECT_TRUE(s.ok()) << s.ToString();
+    EXPECT_TRUE(Ok(Block::Create(*builder.Finish(), options, &block)));
     block_ = BlockRef(block);
     it_.Reset(block, comparator);
   }

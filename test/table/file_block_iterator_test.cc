@@ -8,19 +8,11 @@
 // finds any access out of bounds).
 #include "table/reader/file_block_iterator.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <map>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "table/block/block_builder.h"
 #include "test/testing/comparators.h"
 #include "test/testing/random_entries.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 
 namespace varve {
 namespace {

@@ -7,19 +7,11 @@
 // forced one by one, and threads read at random.
 #include "table/reader/file_pool.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <cerrno>
-#include <chrono>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "test/testing/actor.h"
 #include "test/testing/seed.h"
-#include "util/base/mutex.h"
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/actor.h"
+#include "test/testing/threads/gate.h"
+#include "test/testing/threads/run_threads.h"
 
 namespace varve {
 namespace {
@@ -31,7 +23,7 @@ class LatchEnv : public EnvWrapper {
  public:
   static constexpr uint64_t kHeld = 1000;
 
-  using EnvWrapper::EnvWrapper;
+  explicit LatchEnv(Env* target) : EnvWrapper(target) { gate.Close(); }
 
   Status NewRandomAccessFile(const std::string& path,
                              const FileOptions& /*options*/,
@@ -47,16 +39,7 @@ class LatchEnv : public EnvWrapper {
     return Status();
   }
 
-  void WaitUntilReading(int count) {
-    MutexLock lock(&mu_);
-    while (reading_ < count) changed_.Wait(&mu_);
-  }
-  void OpenLatch() {
-    MutexLock lock(&mu_);
-    latch_open_ = true;
-    changed_.SignalAll();
-  }
-
+  test::Gate gate;  // For reads of kHeld.
   std::atomic<int> opens = 0;
   std::atomic<int> open_files = 0;
   std::atomic<int> most_open = 0;
@@ -75,7 +58,7 @@ class LatchEnv : public EnvWrapper {
     Status Read(uint64_t offset, size_t count, Slice* result,
                 char* scratch) const override {
       ++readers_;
-      if (offset == kHeld) env_->PassLatch();
+      if (offset == kHeld) env_->gate.Wait();
       path_.copy(scratch, count);
       *result = Slice(scratch, std::min(count, path_.size()));
       // Sometimes as a mapped file would have it.
@@ -97,19 +80,6 @@ class LatchEnv : public EnvWrapper {
     LatchEnv* const env_;
     mutable std::atomic<int> readers_ = 0;
   };
-
-  void PassLatch() {
-    MutexLock lock(&mu_);
-    ++reading_;
-    changed_.SignalAll();
-    while (!latch_open_) changed_.Wait(&mu_);
-    --reading_;
-  }
-
-  Mutex mu_;
-  CondVar changed_;
-  bool latch_open_ VARVE_GUARDED_BY(mu_) = false;
-  int reading_ VARVE_GUARDED_BY(mu_) = 0;
 };
 
 class FilePoolTest : public ::testing::Test {
@@ -210,9 +180,9 @@ TEST_F(FilePoolTest, FilesInUseAreNotClosed) {
   OpenFiles(6, 2);
   std::thread reader(
       [this] { EXPECT_EQ(Read(0, LatchEnv::kHeld), PathOf(0)); });
-  env_.WaitUntilReading(1);
+  env_.gate.AwaitWaiting(1);
   for (int i = 1; i < 6; ++i) EXPECT_EQ(Read(i), PathOf(i));
-  env_.OpenLatch();
+  env_.gate.Open();
   reader.join();
   EXPECT_EQ(env_.most_open.load(), 2);
 }
@@ -225,11 +195,11 @@ TEST_F(FilePoolTest, WaitsUntilAPlaceIsFree) {
     threads.emplace_back(
         [this, i] { EXPECT_EQ(Read(i, LatchEnv::kHeld), PathOf(i)); });
   }
-  env_.WaitUntilReading(2);
+  env_.gate.AwaitWaiting(2);
   for (int i = 2; i < 6; ++i) {
     threads.emplace_back([this, i] { EXPECT_EQ(Read(i), PathOf(i)); });
   }
-  env_.OpenLatch();
+  env_.gate.Open();
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(env_.most_open.load(), 2);
 }
@@ -297,17 +267,13 @@ TEST_F(FilePoolTest, ThreadsReadTheRequestedBytes) {
     files_.clear();
     env_.most_open = 0;
     OpenFiles(kFiles, bound);
-    std::vector<std::thread> threads;
-    for (uint64_t t = 0; t < 6; ++t) {
-      threads.emplace_back([this, seed, t] {
-        test::Rng random(seed + t);
-        for (int i = 0; i < 3000; ++i) {
-          const int file = static_cast<int>(random.Below(kFiles));
-          ASSERT_EQ(Read(file, random.Below(2)), PathOf(file));
-        }
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    test::RunThreads(6, [this, seed](uint64_t t) {
+      test::Rng random(seed + t);
+      for (int i = 0; i < 3000; ++i) {
+        const int file = static_cast<int>(random.Below(kFiles));
+        ASSERT_EQ(Read(file, random.Below(2)), PathOf(file));
+      }
+    });
     EXPECT_LE(env_.most_open.load(), bound);
   }
 }

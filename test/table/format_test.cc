@@ -8,6 +8,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "test/testing/status_checks.h"
 #include "test/testing/table_bytes.h"
 #include "util/bytes/coding.h"
 
@@ -74,8 +75,7 @@ TEST(FormatTest, FooterRoundTrips) {
   ASSERT_EQ(bytes.size(), Footer::kSize);
   Footer footer;
   // More bytes before it do not matter.
-  const Status status = Decode("more" + bytes, &footer);
-  ASSERT_TRUE(status.ok()) << status.ToString();
+  ASSERT_TRUE(Ok(Decode("more" + bytes, &footer)));
   EXPECT_EQ(footer.checksum, ChecksumType::kXxh3);
   EXPECT_EQ(footer.metaindex.offset, 9000u);
   EXPECT_EQ(footer.metaindex.size, 300u);
@@ -96,8 +96,7 @@ TEST(FormatTest, FooterHoldsTheLargestHandles) {
 
 TEST(FormatTest, ReadsTheLegacyFooter) {
   Footer footer;
-  const Status status = Decode(MakeLegacyFooter(kLegacyTableMagic), &footer);
-  ASSERT_TRUE(status.ok()) << status.ToString();
+  ASSERT_TRUE(Ok(Decode(MakeLegacyFooter(kLegacyTableMagic), &footer)));
   EXPECT_EQ(footer.checksum, ChecksumType::kCrc32c);
   EXPECT_EQ(footer.index.size, 900u);
   EXPECT_EQ(footer.format_version, 0u);
@@ -113,8 +112,7 @@ TEST(FormatTest, ReadsFootersOfOtherEngines) {
   for (const auto& [name, version] : kFiles) {
     const std::string file = testing::ReadFixture(name);
     Footer footer;
-    const Status status = footer.DecodeFrom(file, name, file.size());
-    ASSERT_TRUE(status.ok()) << status.ToString();
+    ASSERT_TRUE(Ok(footer.DecodeFrom(file, name, file.size())));
     EXPECT_EQ(footer.format_version, version);
     if (version == 5) {
       std::string again;
@@ -128,43 +126,34 @@ TEST(FormatTest, RefusesForeignTablesByName) {
   Footer footer;
   for (const uint64_t magic :
        {uint64_t{0x8242229663BF9564}, uint64_t{0x4F3418EB7A8F13B8}}) {
-    const Status status = Decode(MakeLegacyFooter(magic), &footer);
-    EXPECT_TRUE(status.IsNotSupported()) << status.ToString();
-    EXPECT_THAT(status.ToString(), HasSubstr("plain table"));
+    EXPECT_TRUE(IsNotSupported(Decode(MakeLegacyFooter(magic), &footer),
+                               "plain table"));
   }
-  const Status status = Decode(MakeLegacyFooter(0x926789D0C5F17873), &footer);
-  EXPECT_TRUE(status.IsNotSupported()) << status.ToString();
-  EXPECT_THAT(status.ToString(), HasSubstr("cuckoo"));
+  EXPECT_TRUE(IsNotSupported(
+      Decode(MakeLegacyFooter(0x926789D0C5F17873), &footer), "cuckoo"));
 }
 
 TEST(FormatTest, RefusesNewerVersionsAndUnknownChecksums) {
   Footer footer;
   std::string bytes = MakeFooter();
   EncodeFixed32(bytes.data() + 41, 6);
-  Status status = Decode(bytes, &footer);
-  EXPECT_TRUE(status.IsNotSupported()) << status.ToString();
-  EXPECT_THAT(status.ToString(), HasSubstr("format_version 6"));
+  EXPECT_TRUE(IsNotSupported(Decode(bytes, &footer), "format_version 6"));
 
   bytes = MakeFooter();
   bytes[0] = 5;
-  status = Decode(bytes, &footer);
-  EXPECT_TRUE(status.IsNotSupported()) << status.ToString();
-  EXPECT_THAT(status.ToString(), HasSubstr("checksum type 5"));
+  EXPECT_TRUE(IsNotSupported(Decode(bytes, &footer), "checksum type 5"));
 
   // A value that no writer produces is damage.
   bytes = MakeFooter();
   EncodeFixed32(bytes.data() + 41, (1 << 20) + 5);
-  status = Decode(bytes, &footer);
-  EXPECT_TRUE(status.IsCorruption()) << status.ToString();
+  EXPECT_TRUE(IsCorruption(Decode(bytes, &footer)));
   bytes = MakeFooter();
   bytes[0] = 0x44;
-  status = Decode(bytes, &footer);
-  EXPECT_TRUE(status.IsCorruption()) << status.ToString();
+  EXPECT_TRUE(IsCorruption(Decode(bytes, &footer)));
 
   bytes = MakeFooter();
   EncodeFixed32(bytes.data() + 41, 0);
-  status = Decode(bytes, &footer);
-  EXPECT_TRUE(status.IsCorruption()) << status.ToString();
+  EXPECT_TRUE(IsCorruption(Decode(bytes, &footer)));
 }
 
 TEST(FormatTest, ReportsCorruptionWithTheFileName) {
@@ -177,9 +166,7 @@ TEST(FormatTest, ReportsCorruptionWithTheFileName) {
       bad_magic, bad_handle,           MakeFooter().substr(1)};
   for (const std::string& bytes : cases) {
     Footer footer;
-    const Status status = Decode(bytes, &footer);
-    EXPECT_TRUE(status.IsCorruption()) << status.ToString();
-    EXPECT_THAT(status.ToString(), HasSubstr("/db/000007.sst"));
+    EXPECT_TRUE(IsCorruption(Decode(bytes, &footer), "/db/000007.sst"));
   }
 }
 

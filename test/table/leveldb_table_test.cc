@@ -4,18 +4,13 @@
 // what only looks like one is refused. Method: tables put together by hand.
 // test/fixtures has some that these writers have written.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <memory>
-#include <string>
-
 #include "table/block/block_builder.h"
 #include "table/reader/table.h"
 #include "table/reader/table_opener.h"
 #include "table/reader/table_verifier.h"
 #include "test/testing/env/string_random_access_file.h"
 #include "test/testing/table_bytes.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {

@@ -5,13 +5,8 @@
 // by step with a sorted vector; children that fail at a chosen move.
 #include "table/block/merging_iterator.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <string>
-#include <utility>
-
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 
 namespace varve {
 namespace {

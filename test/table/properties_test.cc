@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "table/block/block_builder.h"
+#include "test/testing/status_checks.h"
 #include "test/testing/table_bytes.h"
 #include "util/bytes/coding.h"
 
@@ -34,9 +35,9 @@ TableProperties MakeProperties() {
   p.prefix_filtering = false;
   p.num_entries = 1000000;
   p.num_deletions = 3;
+  p.raw_key_size = uint64_t{1} << 40;
   p.num_hidden_entries = 5;
   p.longest_dead_run = 7;
-  p.raw_key_size = uint64_t{1} << 40;
   p.creation_time_s = 1700000000;
   p.original_file_number = 12;
   p.comparator = "leveldb.BytewiseComparator";
@@ -79,8 +80,7 @@ TEST(PropertiesTest, CountsOfDeadEntriesAreBounded) {
 TEST(PropertiesTest, RoundTrips) {
   const TableProperties p = MakeProperties();
   TableProperties q;
-  const Status status = DecodeProperties(EncodeProperties(p), "f", &q);
-  ASSERT_TRUE(status.ok()) << status.ToString();
+  ASSERT_TRUE(Ok(DecodeProperties(EncodeProperties(p), "f", &q)));
   EXPECT_TRUE(q.index_key_is_user_key);
   EXPECT_TRUE(q.index_value_is_delta_encoded);
   EXPECT_TRUE(q.whole_key_filtering);

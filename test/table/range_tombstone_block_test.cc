@@ -5,18 +5,14 @@
 // refused. Method: tables built in memory; blocks crafted by hand are put in
 // place of the written one, with a checksum that fits.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <string>
-#include <vector>
-
 #include "table/block/block_builder.h"
 #include "table/build/table_builder.h"
 #include "test/testing/env/string_file.h"
 #include "test/testing/env/string_random_access_file.h"
+#include "test/testing/status_checks.h"
 #include "test/testing/table_bytes.h"
 #include "test/testing/table_lookup.h"
+#include "test/testing/test_headers.h"
 #include "varve/filter_policy.h"
 
 namespace varve::test {
@@ -45,8 +41,7 @@ class RangeTombstoneBlockTest : public ::testing::Test {
   }
 
   std::string Finish() {
-    const Status s = builder_->Finish();
-    EXPECT_TRUE(s.ok()) << s.ToString();
+    EXPECT_TRUE(Ok(builder_->Finish()));
     return file_.contents();
   }
 

@@ -6,15 +6,9 @@
 
 #include "table/block/range_tombstone_set.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <deque>
-#include <string>
-#include <vector>
-
 #include "test/testing/comparators.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {

@@ -8,6 +8,7 @@
 
 #include "test/testing/env/string_random_access_file.h"
 #include "test/testing/seed.h"
+#include "test/testing/status_checks.h"
 
 namespace varve {
 namespace {
@@ -19,8 +20,7 @@ class ReadaheadBufferTest : public ::testing::Test {
   // Whether the part was served, and then that it is right.
   bool Serves(ReadaheadBuffer* buffer, uint64_t offset, size_t size) {
     Slice result;
-    const Status s = buffer->Serve(offset, size, &result);
-    EXPECT_TRUE(s.ok()) << s.ToString();
+    EXPECT_TRUE(Ok(buffer->Serve(offset, size, &result)));
     if (result.data() == nullptr) return false;
     EXPECT_EQ(result, Slice(bytes_.data() + offset, size));
     return true;

@@ -5,20 +5,15 @@
 // own tables must give the same data blocks and index, byte for byte.
 #include "table/build/table_builder.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <map>
-#include <string>
-#include <vector>
-
 #include "table/block/block.h"
 #include "table/index/bloom_filter.h"
 #include "table/index/index_builder.h"
 #include "test/testing/comparators.h"
 #include "test/testing/env/string_file.h"
 #include "test/testing/list_policy.h"
+#include "test/testing/status_checks.h"
 #include "test/testing/table_bytes.h"
+#include "test/testing/test_headers.h"
 #include "util/base/random.h"
 #include "util/bytes/hash.h"
 
@@ -57,8 +52,7 @@ std::string Build(const TableBuilderOptions& options,
   StringFile file;
   TableBuilder builder(options, &file);
   for (const auto& [key, value] : entries) builder.Add(key, value);
-  const Status status = builder.Finish();
-  EXPECT_TRUE(status.ok()) << status.ToString();
+  EXPECT_TRUE(Ok(builder.Finish()));
   EXPECT_EQ(builder.FileSize(), file.contents().size());
   EXPECT_EQ(builder.TEST_EntryCount(), entries.size());
   return file.contents();
@@ -260,8 +254,7 @@ TEST(TableBuilderTest, BoundsTheFullSizeOfABlocksKeys) {
       EXPECT_LE(key_bytes, kMaxWrittenKeyBytes);
     }
     Block* block = nullptr;
-    const Status status = Block::Create(body, {}, &block);
-    ASSERT_TRUE(status.ok()) << status.ToString();
+    ASSERT_TRUE(Ok(Block::Create(body, {}, &block)));
     Block::Unpin(block);
   }
   // No more of them than needed.
@@ -446,9 +439,7 @@ TEST(TableBuilderTest, RefusesEntriesThatWouldBreakATable) {
   };
   EXPECT_TRUE(add_after_b(Key("b", 4)).ok());
   for (const std::string& key : {Key("a"), Key("b", 5), Key("b", 6)}) {
-    const Status status = add_after_b(key);
-    EXPECT_TRUE(status.IsInvalidArgument()) << status.ToString();
-    EXPECT_THAT(status.ToString(), HasSubstr("out of order"));
+    EXPECT_TRUE(IsInvalidArgument(add_after_b(key), "out of order"));
   }
   EXPECT_TRUE(add_after_b("short").IsInvalidArgument());
 }
@@ -475,7 +466,7 @@ TEST(TableBuilderTest, ReportsFailedWritesWhereverTheyHappen) {
     TableBuilder builder(options, &file);
     for (const auto& [key, value] : entries) builder.Add(key, value);
     const Status status = builder.Finish();
-    EXPECT_TRUE(status.IsIOError()) << status.ToString();
+    EXPECT_TRUE(IsIOError(status));
     EXPECT_TRUE(builder.status().IsIOError());
     EXPECT_EQ(builder.FileSize(), file.contents().size());
   }

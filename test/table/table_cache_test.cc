@@ -8,14 +8,6 @@
 // openings up until all threads ask, and pretends to have no descriptors left.
 #include "table/reader/table_cache.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <cerrno>
-#include <thread>
-#include <vector>
-
 #include "env/file_names.h"
 #include "monitoring/instrumented_file.h"
 #include "monitoring/statistics.h"
@@ -23,7 +15,9 @@
 #include "table/cache/block_cache.h"
 #include "test/testing/seed.h"
 #include "test/testing/table_lookup.h"
-#include "util/base/mutex.h"
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/gate.h"
+#include "test/testing/threads/run_threads.h"
 #include "varve/statistics.h"
 
 namespace varve {
@@ -46,13 +40,7 @@ class CountingEnv : public EnvWrapper {
   Status NewRandomAccessFile(const std::string& path,
                              const FileOptions& options,
                              std::unique_ptr<RandomAccessFile>* file) override {
-    {
-      MutexLock lock(&mu_);
-      ++waiting_;
-      changed_.SignalAll();
-      while (held_up_) changed_.Wait(&mu_);
-      --waiting_;
-    }
+    gate.Wait();
     if (open_files >= descriptors) return Status::FromErrno(path, EMFILE);
     std::unique_ptr<RandomAccessFile> opened;
     Status s = EnvWrapper::NewRandomAccessFile(path, options, &opened);
@@ -63,18 +51,13 @@ class CountingEnv : public EnvWrapper {
     return s;
   }
 
-  // Openings wait until they are released, once `count` of them do.
-  void HoldUp() {
-    MutexLock lock(&mu_);
-    held_up_ = true;
-  }
+  // Opens the gate, once `count` openings wait there.
   void ReleaseWhenWaiting(int count) {
-    MutexLock lock(&mu_);
-    while (waiting_ < count) changed_.Wait(&mu_);
-    held_up_ = false;
-    changed_.SignalAll();
+    gate.AwaitWaiting(count);
+    gate.Open();
   }
 
+  test::Gate gate;
   std::atomic<int> opens = 0;
   std::atomic<int> reads = 0;
   std::atomic<int> open_files = 0;
@@ -96,11 +79,6 @@ class CountingEnv : public EnvWrapper {
     const std::unique_ptr<RandomAccessFile> target_;
     CountingEnv* const env_;
   };
-
-  Mutex mu_;
-  CondVar changed_;
-  bool held_up_ VARVE_GUARDED_BY(mu_) = false;
-  int waiting_ VARVE_GUARDED_BY(mu_) = 0;
 };
 
 class TableCacheTest : public ::testing::Test {
@@ -123,9 +101,7 @@ class TableCacheTest : public ::testing::Test {
     builder.Add(KeyAt(1), std::to_string(number));
     EXPECT_TRUE(builder.Finish().ok());
     EXPECT_TRUE(file->Close().ok());
-    TableFile result;
-    result.number = number;
-    result.size = builder.FileSize();
+    TableFile result{.number = number, .size = builder.FileSize()};
     return result;
   }
   static std::string KeyAt(SequenceNumber sequence) {
@@ -133,8 +109,7 @@ class TableCacheTest : public ::testing::Test {
   }
   std::unique_ptr<TableCache> NewCache(int max_open_files,
                                        bool uncached_open = false) {
-    FileOptions options;
-    options.uncached_open = uncached_open;
+    FileOptions options{.uncached_open = uncached_open};
     return std::make_unique<TableCache>(kPath, &env_, options, base_,
                                         max_open_files);
   }
@@ -319,10 +294,9 @@ TEST_F(TableCacheTest, ClosesSomeWhenDescriptorsRunOut) {
 TEST_F(TableCacheTest, ConcurrentOpenersShareOneOpen) {
   constexpr int kThreads = 8;
   const TableFile file = Write(7);
-  TableFile missing;
-  missing.number = 8;
+  TableFile missing{.number = 8};
   const auto cache = NewCache(-1);
-  env_.HoldUp();
+  env_.gate.Close();
   std::atomic<int> right = 0;
   std::atomic<int> refused = 0;
   std::vector<std::thread> threads;
@@ -403,8 +377,7 @@ TEST_F(TableCacheTest, ForgetsTablesThatTakeTooMuchOfTheBlockCache) {
 }
 
 TEST_F(TableCacheTest, RemembersNoErrors) {
-  TableFile missing;
-  missing.number = 8;
+  TableFile missing{.number = 8};
   const auto cache = NewCache(-1);
   CachedTableHandle handle;
   EXPECT_THAT(Read(cache.get(), missing, &handle), HasSubstr("is missing"));
@@ -419,13 +392,9 @@ TEST_F(TableCacheTest, ThreadsRememberOneTable) {
     const TableFile file = Write(round);
     CachedTableHandle handle;
     std::atomic<int> right = 0;
-    std::vector<std::thread> threads;
-    for (int i = 0; i < kThreads; ++i) {
-      threads.emplace_back([&] {
-        right += Read(cache.get(), file, &handle) == std::to_string(round);
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    test::RunThreads(kThreads, [&](int) {
+      right += Read(cache.get(), file, &handle) == std::to_string(round);
+    });
     EXPECT_EQ(right.load(), kThreads);
     EXPECT_EQ(handle.table.load(), handle.owner.get());
   }
@@ -438,19 +407,15 @@ TEST_F(TableCacheTest, ThreadsReadWhileTablesComeAndGo) {
   for (uint64_t i = 1; i <= 40; ++i) files.push_back(Write(i));
   const auto cache = NewCache(16);
   std::atomic<int> wrong = 0;
-  std::vector<std::thread> threads;
-  for (uint64_t t = 0; t < 4; ++t) {
-    threads.emplace_back([&, t] {
-      test::Rng random(seed + t);
-      for (int i = 0; i < 2000; ++i) {
-        const TableFile& file = files[random.Below(files.size())];
-        wrong += Read(cache.get(), file) != std::to_string(file.number);
-        if (random.OneIn(20)) cache->Evict(file.number);
-        if (random.OneIn(200)) cache->ApproximateMemoryUsage();
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  test::RunThreads(4, [&](uint64_t t) {
+    test::Rng random(seed + t);
+    for (int i = 0; i < 2000; ++i) {
+      const TableFile& file = files[random.Below(files.size())];
+      wrong += Read(cache.get(), file) != std::to_string(file.number);
+      if (random.OneIn(20)) cache->Evict(file.number);
+      if (random.OneIn(200)) cache->ApproximateMemoryUsage();
+    }
+  });
   EXPECT_EQ(wrong.load(), 0);
   EXPECT_LE(env_.open_files.load(), 16);
 }

@@ -5,22 +5,16 @@
 // verified, walked both ways and asked for each of its keys; what all tables
 // of a database hold together is compared with its expected.txt, leaving out
 // keys that its logs name. Damage outside tables is not the subject here.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "table/cache/clock_block_cache.h"
 #include "table/reader/table.h"
 #include "test/testing/directory.h"
 #include "test/testing/env/string_random_access_file.h"
 #include "test/testing/fixtures_dir.h"
+#include "test/testing/status_checks.h"
 #include "test/testing/table_bytes.h"
 #include "test/testing/table_lookup.h"
+#include "test/testing/test_headers.h"
 #include "util/bytes/coding.h"
 
 namespace varve {
@@ -173,8 +167,7 @@ void CheckEntries(const Table& table, const Entries& entries) {
     ASSERT_EQ(it->key(), key);
     LookupState state;
     PinnableSlice found;
-    const Status s = test::Get(table, key, &state, &found);
-    ASSERT_TRUE(s.ok()) << s.ToString();
+    ASSERT_TRUE(Ok(test::Get(table, key, &state, &found)));
     const RangeTombstoneSet* const tombstones = table.tombstones();
     const bool covered =
         tombstones != nullptr &&
@@ -205,8 +198,7 @@ TEST(TableFixturesTest, RefusesUnreadableTables) {
   for (const Refusal& refusal : kRefusedAtRead) {
     SCOPED_TRACE(refusal.file);
     std::unique_ptr<Table> table;
-    const Status s = Open(refusal.file, &table);
-    ASSERT_TRUE(s.ok()) << s.ToString();
+    ASSERT_TRUE(Ok(Open(refusal.file, &table)));
     Entries entries;
     EXPECT_THAT(Scan(*table, &entries).ToString(), HasSubstr(refusal.message));
     EXPECT_THAT(table->VerifyChecksum().ToString(), HasSubstr(refusal.message));
@@ -214,8 +206,7 @@ TEST(TableFixturesTest, RefusesUnreadableTables) {
   for (const Refusal& refusal : kRefusedByVerification) {
     SCOPED_TRACE(refusal.file);
     std::unique_ptr<Table> table;
-    const Status s = Open(refusal.file, &table);
-    ASSERT_TRUE(s.ok()) << s.ToString();
+    ASSERT_TRUE(Ok(Open(refusal.file, &table)));
     Entries entries;
     EXPECT_TRUE(Scan(*table, &entries).ok());
     EXPECT_THAT(table->VerifyChecksum().ToString(), HasSubstr(refusal.message));
@@ -232,15 +223,12 @@ TEST(TableFixturesTest, ReadsEveryOtherTable) {
       continue;
     }
     std::unique_ptr<Table> table;
-    Status s = Open(file, &table, &cache);
-    ASSERT_TRUE(s.ok()) << s.ToString();
+    ASSERT_TRUE(Ok(Open(file, &table, &cache)));
     if (FindRefusal(kRefusedByVerification, file) == nullptr) {
-      s = table->VerifyChecksum();
-      EXPECT_TRUE(s.ok()) << s.ToString();
+      EXPECT_TRUE(Ok(table->VerifyChecksum()));
     }
     Entries entries;
-    s = Scan(*table, &entries);
-    ASSERT_TRUE(s.ok()) << s.ToString();
+    ASSERT_TRUE(Ok(Scan(*table, &entries)));
     if (file.find("unsorted") == std::string::npos) {
       ASSERT_NO_FATAL_FAILURE(CheckEntries(*table, entries));
     }
@@ -278,7 +266,7 @@ std::map<std::string, std::string> ReadContents(const std::string& fixture) {
     std::unique_ptr<Table> table;
     Entries entries;
     const Status s = Open(file, &table);
-    EXPECT_TRUE(s.ok()) << s.ToString();
+    EXPECT_TRUE(Ok(s));
     if (!s.ok() || !Scan(*table, &entries).ok()) return {};
     for (const auto& [key, value] : entries) {
       auto& entry = newest[ExtractUserKey(key).ToString()];
@@ -403,7 +391,7 @@ TEST(TableFixturesTest, DamagedDataBlockSparesOtherKeys) {
     if (s.IsCorruption()) {
       ++damaged;
     } else {
-      ASSERT_TRUE(s.ok()) << s.ToString();
+      ASSERT_TRUE(Ok(s));
       EXPECT_EQ(found, value);
     }
   }
@@ -420,10 +408,8 @@ TEST(TableFixturesTest, ReadsPatchedSequenceNumber) {
                          parts.properties().global_sequence_offset;
   EncodeFixed64(bytes.data() + place, 62);
   std::unique_ptr<Table> table;
-  Status s = Open(file, bytes, &table);
-  ASSERT_TRUE(s.ok()) << s.ToString();
-  s = table->VerifyChecksum();
-  EXPECT_TRUE(s.ok()) << s.ToString();
+  ASSERT_TRUE(Ok(Open(file, bytes, &table)));
+  EXPECT_TRUE(Ok(table->VerifyChecksum()));
   Entries entries;
   ASSERT_TRUE(Scan(*table, &entries).ok());
   ASSERT_FALSE(entries.empty());

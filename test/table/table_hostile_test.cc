@@ -6,15 +6,6 @@
 // they are decoded or decompressed, or are named repeatedly. Each has an honest
 // counterpart that looks like it and must be read.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <map>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "table/block/block_builder.h"
 #include "table/block/format.h"
 #include "table/block/properties.h"
@@ -23,8 +14,10 @@
 #include "table/reader/table_opener.h"
 #include "test/testing/env/string_random_access_file.h"
 #include "test/testing/seed.h"
+#include "test/testing/status_checks.h"
 #include "test/testing/table_bytes.h"
 #include "test/testing/table_lookup.h"
+#include "test/testing/test_headers.h"
 #include "util/bytes/checksum.h"
 #include "util/bytes/coding.h"
 #include "util/bytes/compression.h"
@@ -152,7 +145,7 @@ Salvaged Salvage(const std::string& bytes) {
         ++result.entries;
         result.bytes += key.size() + value.size();
       });
-  EXPECT_TRUE(s.ok()) << s.ToString();
+  EXPECT_TRUE(Ok(s));
   return result;
 }
 

@@ -6,17 +6,12 @@
 // std::lower_bound; every cut and every flipped byte of one.
 #include "table/index/table_index.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstring>
-#include <set>
-
 #include "table/block/block_builder.h"
 #include "test/testing/comparators.h"
 #include "test/testing/hard_keys.h"
 #include "test/testing/seed.h"
+#include "test/testing/status_checks.h"
+#include "test/testing/test_headers.h"
 #include "util/bytes/coding.h"
 
 namespace varve {
@@ -101,9 +96,8 @@ TEST(TableIndexTest, FindsBlocksInEveryForm) {
         for (const int interval : {1, 3, 16}) {
           const Form form{user_keys, delta, type, interval};
           TableIndex index;
-          const Status s = Decode(
-              form, MakeIndex(form, {"bb", "bd", "d", "da", "x"}), &index);
-          ASSERT_TRUE(s.ok()) << s.ToString();
+          ASSERT_TRUE(Ok(Decode(
+              form, MakeIndex(form, {"bb", "bd", "d", "da", "x"}), &index)));
           ASSERT_EQ(index.size(), 5u);
           EXPECT_EQ(index.handle(0).offset, 0u);
           EXPECT_EQ(index.handle(0).size, 100u);
@@ -163,8 +157,7 @@ TEST(TableIndexTest, FlattensPartitions) {
       EXPECT_EQ(decode().ToString(), "IO error: index: no partition");
       EXPECT_EQ(index.size(), 0u);
       readable = 4;
-      const Status s = decode();
-      ASSERT_TRUE(s.ok()) << s.ToString();
+      ASSERT_TRUE(Ok(decode()));
       ASSERT_EQ(index.size(), all.size());
       for (size_t i = 0; i < all.size(); ++i) {
         EXPECT_EQ(index.SeparatorUserKey(i), Slice(all[i]));
@@ -327,7 +320,7 @@ void MakeOf(const std::vector<std::string>& separators, bool user_keys,
   const Status s =
       index->Decode(Contents(*builder.Finish()), PropertiesOf(form), kFileSize,
                     comparator, binary_search);
-  ASSERT_TRUE(s.ok()) << s.ToString();
+  ASSERT_TRUE(Ok(s));
   ASSERT_EQ(index->size(), separators.size());
 }
 

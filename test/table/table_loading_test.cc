@@ -7,16 +7,6 @@
 // that. Method: an Env that counts reads, holds them up, fails them, and spoils
 // what they return. Threads that load, evict and ask.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <cstring>
-#include <filesystem>
-#include <thread>
-#include <vector>
-
 #include "env/file_names.h"
 #include "monitoring/statistics.h"
 #include "table/build/table_builder.h"
@@ -25,7 +15,9 @@
 #include "test/testing/fixtures_dir.h"
 #include "test/testing/seed.h"
 #include "test/testing/table_lookup.h"
-#include "util/base/mutex.h"
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/gate.h"
+#include "test/testing/threads/run_threads.h"
 #include "varve/statistics.h"
 
 namespace varve {
@@ -55,21 +47,7 @@ class TamperingEnv : public EnvWrapper {
     return s;
   }
 
-  // Reads wait until they are released, once `count` of them do.
-  void HoldUp() {
-    MutexLock lock(&mu_);
-    held_up_ = true;
-  }
-  void AwaitWaiting(int count) {
-    MutexLock lock(&mu_);
-    while (waiting_ < count) changed_.Wait(&mu_);
-  }
-  void Release() {
-    MutexLock lock(&mu_);
-    held_up_ = false;
-    changed_.SignalAll();
-  }
-
+  test::Gate gate;  // For reads.
   std::atomic<int> reads = 0;
   std::atomic<bool> fails = false;
   std::atomic<bool> spoils = false;  // 64 bytes in the middle.
@@ -81,7 +59,8 @@ class TamperingEnv : public EnvWrapper {
         : target_(std::move(target)), env_(env) {}
     Status Read(uint64_t offset, size_t count, Slice* result,
                 char* scratch) const override {
-      env_->Pass();
+      ++env_->reads;
+      env_->gate.Wait();
       if (env_->fails) return Status::IOError("the device fails");
       Status s = target_->Read(offset, count, result, scratch);
       if (!s.ok() || !env_->spoils) return s;
@@ -98,20 +77,6 @@ class TamperingEnv : public EnvWrapper {
     const std::unique_ptr<RandomAccessFile> target_;
     TamperingEnv* const env_;
   };
-
-  void Pass() {
-    MutexLock lock(&mu_);
-    ++reads;
-    ++waiting_;
-    changed_.SignalAll();
-    while (held_up_) changed_.Wait(&mu_);
-    --waiting_;
-  }
-
-  Mutex mu_;
-  CondVar changed_;
-  bool held_up_ VARVE_GUARDED_BY(mu_) = false;
-  int waiting_ VARVE_GUARDED_BY(mu_) = 0;
 };
 
 class TableLoadingTest : public ::testing::Test {
@@ -146,16 +111,13 @@ class TableLoadingTest : public ::testing::Test {
     if (deletes) builder.AddRangeTombstone("key0001", "key0002", 2);
     EXPECT_TRUE(builder.Finish().ok());
     EXPECT_TRUE(file->Close().ok());
-    TableFile result;
-    result.number = number;
-    result.size = builder.FileSize();
+    TableFile result{.number = number, .size = builder.FileSize()};
     return result;
   }
   static std::string Number(uint64_t number) { return std::to_string(number); }
   std::unique_ptr<TableCache> NewCache(bool charge = false,
                                        bool uncached_open = false) {
-    FileOptions options;
-    options.uncached_open = uncached_open;
+    FileOptions options{.uncached_open = uncached_open};
     return std::make_unique<TableCache>(kPath, &env_, options, base_, -1,
                                         charge);
   }
@@ -437,7 +399,7 @@ TEST_F(TableLoadingTest, ThreadsShareOneLoad) {
   CachedTableHandle handle;
   ASSERT_TRUE(cache->Check(file, &handle).ok());
   const int reads = env_.reads;
-  env_.HoldUp();
+  env_.gate.Close();
   std::atomic<int> right = 0;
   std::vector<std::thread> threads;
   std::atomic<int> begun = 0;
@@ -448,9 +410,9 @@ TEST_F(TableLoadingTest, ThreadsShareOneLoad) {
       right += cache->Find(file, &table).ok() && table->is_loaded();
     });
   }
-  env_.AwaitWaiting(1);
+  env_.gate.AwaitWaiting(1);
   while (begun < kThreads) std::this_thread::yield();
-  env_.Release();
+  env_.gate.Open();
   for (std::thread& thread : threads) thread.join();
   EXPECT_EQ(right.load(), kThreads);
   EXPECT_EQ(env_.reads.load(), reads + 2);  // Filter and index.
@@ -463,9 +425,9 @@ TEST_F(TableLoadingTest, DescriptionsDoNotWaitForALoad) {
   CachedTableHandle handle;
   ASSERT_TRUE(cache->Check(file, &handle).ok());
   const size_t memory = cache->ApproximateMemoryUsage();
-  env_.HoldUp();
+  env_.gate.Close();
   std::thread loader([&] { EXPECT_EQ(Read(cache.get(), file, &handle), "7"); });
-  env_.AwaitWaiting(1);
+  env_.gate.AwaitWaiting(1);
   std::shared_ptr<Table> table;
   ASSERT_TRUE(cache->FindDescription(file, &table).ok());
   EXPECT_FALSE(table->is_loaded());
@@ -473,7 +435,7 @@ TEST_F(TableLoadingTest, DescriptionsDoNotWaitForALoad) {
   EXPECT_EQ(table->properties().num_entries, uint64_t{kKeys} + 1);
   EXPECT_EQ(cache->ApproximateMemoryUsage(), memory);
   EXPECT_EQ(handle.table.load(), nullptr);
-  env_.Release();
+  env_.gate.Open();
   loader.join();
   EXPECT_GT(cache->ApproximateMemoryUsage(), memory);
 }
@@ -486,12 +448,12 @@ TEST_F(TableLoadingTest, ATableMayBeEvictedWhileItLoads) {
   auto cache = NewCache(true);
   CachedTableHandle handle;
   ASSERT_TRUE(cache->Check(file, &handle).ok());
-  env_.HoldUp();
+  env_.gate.Close();
   std::thread loader([&] { EXPECT_EQ(Read(cache.get(), file, &handle), "7"); });
-  env_.AwaitWaiting(1);
+  env_.gate.AwaitWaiting(1);
   cache->Evict(7);
   EXPECT_EQ(cache->ApproximateMemoryUsage(), 0u);
-  env_.Release();
+  env_.gate.Open();
   loader.join();
   // It was not in the cache any more, and is not charged.
   EXPECT_EQ(cache->ApproximateMemoryUsage(), 0u);
@@ -514,40 +476,36 @@ TEST_F(TableLoadingTest, ThreadsLoadCheckEvictAndMeasure) {
     for (int round = 0; round < 20; ++round) {
       std::vector<CachedTableHandle> handles(kTables);
       std::atomic<int> wrong = 0;
-      std::vector<std::thread> threads;
-      for (uint64_t t = 0; t < 4; ++t) {
-        threads.emplace_back([&, t] {
-          test::Rng random(seed + t + 100 * static_cast<uint64_t>(round));
-          for (int i = 0; i < 200; ++i) {
-            const uint64_t n = random.Below(kTables);
-            const TableFile& file = files[n];
-            std::shared_ptr<Table> table;
-            if (random.OneIn(8)) env_.fails = random.OneIn(2);
-            switch (random.Below(5)) {
-              case 0:
-                cache->Check(file, &handles[n]).IgnoreError();
-                break;
-              case 1:
-                if (cache->FindDescription(file, &table).ok()) {
-                  wrong += table->properties().num_entries != kKeys;
-                }
-                break;
-              case 2:
-                if (random.OneIn(4)) cache->Evict(file.number);
-                cache->ApproximateMemoryUsage();
-                break;
-              default: {
-                const int key = static_cast<int>(random.Below(kKeys));
-                const std::string read =
-                    Read(cache.get(), file, &handles[n], key);
-                wrong += read != Number(file.number) &&
-                         read != "IO error: the device fails";
+      test::RunThreads(4, [&](uint64_t t) {
+        test::Rng random(seed + t + 100 * static_cast<uint64_t>(round));
+        for (int i = 0; i < 200; ++i) {
+          const uint64_t n = random.Below(kTables);
+          const TableFile& file = files[n];
+          std::shared_ptr<Table> table;
+          if (random.OneIn(8)) env_.fails = random.OneIn(2);
+          switch (random.Below(5)) {
+            case 0:
+              cache->Check(file, &handles[n]).IgnoreError();
+              break;
+            case 1:
+              if (cache->FindDescription(file, &table).ok()) {
+                wrong += table->properties().num_entries != kKeys;
               }
+              break;
+            case 2:
+              if (random.OneIn(4)) cache->Evict(file.number);
+              cache->ApproximateMemoryUsage();
+              break;
+            default: {
+              const int key = static_cast<int>(random.Below(kKeys));
+              const std::string read =
+                  Read(cache.get(), file, &handles[n], key);
+              wrong += read != Number(file.number) &&
+                       read != "IO error: the device fails";
             }
           }
-        });
-      }
-      for (std::thread& thread : threads) thread.join();
+        }
+      });
       env_.fails = false;
       EXPECT_EQ(wrong.load(), 0);
       for (uint64_t n = 0; n < kTables; ++n) {

@@ -4,14 +4,8 @@
 // fingerprints or by comparator calls, with either cache or none, alone or in
 // steps with others, cold or warm. Method: random tables whose keys are hard
 // to tell apart, opened in every mode, against a sorted vector.
-#include <gtest/gtest.h>
 
-#include <algorithm>
 #include <random>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "experimental/ablation.h"
 #include "monitoring/statistics.h"
@@ -23,7 +17,9 @@
 #include "test/testing/env/string_random_access_file.h"
 #include "test/testing/hard_keys.h"
 #include "test/testing/seed.h"
+#include "test/testing/status_checks.h"
 #include "test/testing/table_lookup.h"
+#include "test/testing/test_headers.h"
 #include "varve/statistics.h"
 
 namespace varve {
@@ -98,8 +94,7 @@ class TableLookupTest : public ::testing::TestWithParam<Mode> {
     testing::StringFile file;
     TableBuilder builder(options, &file);
     for (const auto& [key, value] : *entries) builder.Add(key, value);
-    const Status s = builder.Finish();
-    EXPECT_TRUE(s.ok()) << s.ToString();
+    EXPECT_TRUE(Ok(builder.Finish()));
     return file.contents();
   }
 
@@ -120,10 +115,9 @@ class TableLookupTest : public ::testing::TestWithParam<Mode> {
     options.statistics = StatisticsImpl::Of(statistics_.get());
     options.binary_search = GetParam().binary_search;
     std::unique_ptr<Table> table;
-    const Status s = Table::Open(
+    EXPECT_TRUE(Ok(Table::Open(
         options, std::make_unique<testing::StringRandomAccessFile>(bytes),
-        &table);
-    EXPECT_TRUE(s.ok()) << s.ToString();
+        &table)));
     return table;
   }
 
@@ -191,9 +185,8 @@ std::vector<Question> RandomQuestions(test::Rng* random, int style,
 Answer Ask(const Table& table, const Question& question,
            const ReadOptions& options) {
   Answer answer;
-  const Status s = test::GetAt(table, question.first, question.second,
-                               &answer.state, &answer.value, options);
-  EXPECT_TRUE(s.ok()) << s.ToString();
+  EXPECT_TRUE(Ok(test::GetAt(table, question.first, question.second,
+                             &answer.state, &answer.value, options)));
   return answer;
 }
 
@@ -243,8 +236,7 @@ TEST_P(TableLookupTest, AnswersAsTheEntriesSay) {
     OpenCache(random.Pick({0, 3000, 50000, 10 << 20}));
     const auto table = Open(bytes);
     const auto questions = RandomQuestions(&random, style, entries);
-    ReadOptions options;
-    options.fill_cache = !random.OneIn(4);
+    ReadOptions options{.fill_cache = !random.OneIn(4)};
     // Cold and warm.
     for (int pass = 0; pass < 2; ++pass) {
       for (size_t i = 0; i < questions.size();) {
@@ -338,8 +330,7 @@ TEST_P(TableLookupTest, DamagedBlockIsNeverCached) {
   for (int pass = 0; pass < 3; ++pass) {
     std::string value;
     LookupState state;
-    const Status s = test::GetAt(*table, "150", 1, &state, &value);
-    EXPECT_TRUE(s.IsCorruption()) << s.ToString();
+    EXPECT_TRUE(IsCorruption(test::GetAt(*table, "150", 1, &state, &value)));
     EXPECT_EQ(state, LookupState::kNotFound);
     EXPECT_EQ(Ask(*table, {"100", 1}, {}).state, LookupState::kFound);
     EXPECT_EQ(Ask(*table, {"199", 1}, {}).state, LookupState::kFound);

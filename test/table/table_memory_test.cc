@@ -4,10 +4,6 @@
 // the indexes of tables with the slots of their blocks, and what blocks have
 // before their entries. Method: tables of 16-byte keys and 100-byte values in
 // blocks of 4 KiB, all of them read, and their own accounts, which are exact.
-#include <gtest/gtest.h>
-
-#include <functional>
-#include <string>
 
 #include "table/build/table_builder.h"
 #include "table/reader/table_core.h"
@@ -15,6 +11,8 @@
 #include "test/testing/env/string_file.h"
 #include "test/testing/env/string_random_access_file.h"
 #include "test/testing/seed.h"
+#include "test/testing/status_checks.h"
+#include "test/testing/test_headers.h"
 
 namespace varve {
 namespace {
@@ -48,8 +46,7 @@ std::string Build(const InternalKeyComparator* comparator,
                                                  ValueType::kValue)),
                 random.Bytes(kValueBytes));
   }
-  const Status s = builder.Finish();
-  EXPECT_TRUE(s.ok()) << s.ToString();
+  EXPECT_TRUE(Ok(builder.Finish()));
   return file.contents();
 }
 
@@ -65,14 +62,14 @@ Memory Measure(const KeyMaker& make_key) {
   Status s = OpenTable(
       options,
       std::make_unique<testing::StringRandomAccessFile>(bytes, nullptr), &core);
-  EXPECT_TRUE(s.ok()) << s.ToString();
+  EXPECT_TRUE(Ok(s));
   Memory memory;
   memory.data_bytes = kEntries * (kKeyBytes + kValueBytes);
   memory.index_bytes = core.index.ApproximateMemoryUsage();
   for (size_t i = 0; i < core.index.size(); ++i) {
     BlockRef block;
     s = core.ReadDataBlock(ReadOptions(), i, nullptr, &block, nullptr);
-    EXPECT_TRUE(s.ok()) << s.ToString();
+    EXPECT_TRUE(Ok(s));
     if (!s.ok()) break;
     EXPECT_TRUE(block->has_fingerprints());
     memory.header_bytes += block->TEST_HeaderBytes();

@@ -6,12 +6,6 @@
 // small table changed, every length cut; files that count and fail.
 #include "table/reader/table.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <map>
-
 #include "monitoring/statistics.h"
 #include "table/block/format.h"
 #include "table/build/table_builder.h"
@@ -19,7 +13,9 @@
 #include "test/testing/env/string_file.h"
 #include "test/testing/env/string_random_access_file.h"
 #include "test/testing/seed.h"
+#include "test/testing/status_checks.h"
 #include "test/testing/table_lookup.h"
+#include "test/testing/test_headers.h"
 #include "varve/statistics.h"
 
 namespace varve {
@@ -61,8 +57,7 @@ std::string Build(TableBuilderOptions options, const Entries& entries) {
   testing::StringFile file;
   TableBuilder builder(options, &file);
   for (const auto& [key, value] : entries) builder.Add(key, value);
-  const Status s = builder.Finish();
-  EXPECT_TRUE(s.ok()) << s.ToString();
+  EXPECT_TRUE(Ok(builder.Finish()));
   return file.contents();
 }
 
@@ -117,8 +112,7 @@ void CheckTarget(const Table& table, InternalIterator* it,
 
   LookupState state;
   PinnableSlice value;
-  const Status s = Get(table, target, &state, &value);
-  ASSERT_TRUE(s.ok()) << s.ToString();
+  ASSERT_TRUE(Ok(Get(table, target, &state, &value)));
   if (i == entries.size() ||
       !(ExtractUserKey(entries[i].first) == ExtractUserKey(target))) {
     ASSERT_EQ(state, LookupState::kNotFound);
@@ -134,7 +128,7 @@ void CheckTable(const Table& table, const Entries& entries,
                 const std::vector<std::string>& targets) {
   Entries scanned;
   Status s = Scan(table, &scanned);
-  ASSERT_TRUE(s.ok()) << s.ToString();
+  ASSERT_TRUE(Ok(s));
   ASSERT_EQ(scanned, entries);
   const auto it = table.NewIterator(ReadOptions());
   size_t i = entries.size();
@@ -146,7 +140,7 @@ void CheckTable(const Table& table, const Entries& entries,
     ASSERT_NO_FATAL_FAILURE(CheckTarget(table, it.get(), entries, target));
   }
   s = table.VerifyChecksum();
-  ASSERT_TRUE(s.ok()) << s.ToString();
+  ASSERT_TRUE(Ok(s));
 }
 
 TEST(TableTest, GivesBackRandomEntries) {
@@ -192,8 +186,7 @@ TEST(TableTest, GivesBackRandomEntries) {
     TableReaderOptions reader_options = ReaderOptions(bytes.size());
     if (random.OneIn(2)) reader_options.block_cache = &cache;
     std::unique_ptr<Table> table;
-    const Status s = Open(reader_options, bytes, &table);
-    ASSERT_TRUE(s.ok()) << s.ToString();
+    ASSERT_TRUE(Ok(Open(reader_options, bytes, &table)));
     EXPECT_EQ(table->properties().num_entries, entries.size());
     ASSERT_NO_FATAL_FAILURE(CheckTable(*table, entries, targets));
   }
@@ -267,17 +260,15 @@ TEST(TableTest, RefusesEveryCut) {
     std::unique_ptr<Table> table;
     EXPECT_FALSE(Open(ReaderOptions(size), cut, &table).ok()) << size;
     // The file ends before its size.
-    const Status s = Open(ReaderOptions(bytes.size()), cut, &table);
-    EXPECT_TRUE(s.IsCorruption()) << s.ToString();
-    EXPECT_THAT(s.ToString(), HasSubstr("/db/000007.sst"));
+    EXPECT_TRUE(IsCorruption(Open(ReaderOptions(bytes.size()), cut, &table),
+                             "/db/000007.sst"));
   }
 }
 
 TEST(TableTest, EmptyTableHasNothing) {
   const std::string bytes = Build({}, {});
   std::unique_ptr<Table> table;
-  const Status s = Open(ReaderOptions(bytes.size()), bytes, &table);
-  ASSERT_TRUE(s.ok()) << s.ToString();
+  ASSERT_TRUE(Ok(Open(ReaderOptions(bytes.size()), bytes, &table)));
   CheckTable(*table, {}, {Key("a", 1)});
 }
 
@@ -300,9 +291,9 @@ TEST(TableTest, OpensWithOneReadAndGetsWithOne) {
 
   LookupState state;
   PinnableSlice value;
-  ReadOptions no_fill;
-  no_fill.fill_cache = false;
-  ASSERT_TRUE(Get(*table, entries[7].first, &state, &value, no_fill).ok());
+  ASSERT_TRUE(
+      Get(*table, entries[7].first, &state, &value, {.fill_cache = false})
+          .ok());
   EXPECT_EQ(log.reads.load(), 2);
   EXPECT_EQ(cache.GetUsage(), 0u);
   EXPECT_EQ(value, entries[7].second);
@@ -422,8 +413,7 @@ TEST(TableTest, ScansReadAhead) {
   const int scan_reads = log.reads.load() - before;
   EXPECT_LE(scan_reads, 2 + 4 + 1 + static_cast<int>(bytes.size() >> 18));
 
-  ReadOptions all_at_once;
-  all_at_once.readahead_size = bytes.size();
+  ReadOptions all_at_once{.readahead_size = bytes.size()};
   scanned.clear();
   ASSERT_TRUE(Scan(*table, &scanned, all_at_once).ok());
   EXPECT_EQ(scanned, entries);
@@ -471,9 +461,9 @@ TEST(TableTest, ChecksumsAreComparedUnlessDisabled) {
   EXPECT_THAT(s.ToString(),
               HasSubstr("Corruption: block checksum mismatch: stored = 0x"));
   EXPECT_THAT(s.ToString(), HasSubstr("in /db/000007.sst offset 0 size"));
-  ReadOptions trusting;
-  trusting.verify_checksums = false;
-  ASSERT_TRUE(Get(*table, Key("a", 1), &state, &found, trusting).ok());
+  ASSERT_TRUE(
+      Get(*table, Key("a", 1), &state, &found, {.verify_checksums = false})
+          .ok());
   EXPECT_EQ(found, "w" + value.substr(1));
 }
 

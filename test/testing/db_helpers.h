@@ -15,16 +15,11 @@
 
 #include "experimental/ablation.h"
 #include "test/testing/model_db.h"
+#include "test/testing/status_checks.h"
 #include "test/testing/temp_dir.h"
 #include "varve/db.h"
 
 namespace varve::test {
-
-// ASSERT_TRUE(Ok(db->Put(...))) prints the status.
-inline ::testing::AssertionResult Ok(const Status& status) {
-  if (status.ok()) return ::testing::AssertionSuccess();
-  return ::testing::AssertionFailure() << status.ToString();
-}
 
 inline bool Contains(const Slice& text, const std::string& part) {
   return text.ToStringView().find(part) != std::string_view::npos;
@@ -49,8 +44,7 @@ inline std::shared_ptr<const Experiment> TestExperiment() {
 
 // Returns a block cache of the mode in TestAblation.
 inline std::shared_ptr<Cache> NewTestCache(size_t capacity_bytes) {
-  CacheOptions options;
-  options.capacity_bytes = capacity_bytes;
+  CacheOptions options{.capacity_bytes = capacity_bytes};
   return NewBlockCache(TestAblation().block_cache, options);
 }
 
@@ -223,15 +217,13 @@ class DbTestBase : public ::testing::Test {
   void Delete(const std::string& key) { ASSERT_TRUE(Ok(db_->Delete({}, key))); }
   void Flush() { ASSERT_TRUE(Ok(db_->Flush({}))); }
   void CompactAll() {
-    CompactRangeOptions options;
-    options.rewrite_bottommost_level = true;
-    ASSERT_TRUE(Ok(db_->CompactRange(options, nullptr, nullptr)));
+    ASSERT_TRUE(Ok(db_->CompactRange({.rewrite_bottommost_level = true},
+                                     nullptr, nullptr)));
   }
 
   // Returns the value, or the status as text: "NotFound" without its message.
   std::string Get(const std::string& key, const Snapshot* snapshot = nullptr) {
-    ReadOptions options;
-    options.snapshot = snapshot;
+    ReadOptions options{.snapshot = snapshot};
     std::string value;
     Status s = db_->Get(options, key, &value);
     if (s.IsNotFound()) return "NotFound";

@@ -4,19 +4,14 @@
 // A small database in which a test replaces a file, and a child process with
 // little memory and time that calls every operation on it.
 
-#include <gtest/gtest.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <filesystem>
-#include <map>
-#include <memory>
-#include <string>
-
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
 #include "test/testing/sanitizers.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 

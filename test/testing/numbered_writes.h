@@ -39,9 +39,7 @@ class NumberedWrites {
       batch.Put(KeyOf(number), ValueOf(number));
     }
     batch.Put(kNumberKey, NameOf(number));
-    WriteOptions options;
-    options.sync = sync;
-    Status status = db->Write(options, &batch);
+    Status status = db->Write({.sync = sync}, &batch);
     acknowledged_.push_back(status.ok());
     if (status.ok() && sync) AllSynced();
     return status;

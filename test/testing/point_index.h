@@ -3,18 +3,11 @@
 
 // A point index by itself, with hashes of the test's choice.
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <cstring>
-#include <functional>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "db/memtable/memtable_entry.h"
 #include "db/memtable/point_index.h"
 #include "table/block/internal_key.h"
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/run_threads.h"
 #include "util/bytes/arena.h"
 #include "util/bytes/coding.h"
 
@@ -23,16 +16,12 @@ namespace varve::test {
 // Runs function(0) .. function(count - 1), each in a thread.
 inline void RunThreads(int count, const std::function<void(int)>& function) {
   std::atomic<int> ready{0};
-  std::vector<std::thread> threads;
-  for (int i = 0; i < count; ++i) {
-    threads.emplace_back([&, i] {
-      // Close together, or the first is done before the last has started.
-      ready.fetch_add(1);
-      while (ready.load() < count) std::this_thread::yield();
-      function(i);
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  RunThreads(count, [&](int i) {
+    // Close together, or the first is done before the last has started.
+    ready.fetch_add(1);
+    while (ready.load() < count) std::this_thread::yield();
+    function(i);
+  });
 }
 
 // Thread-safety: as PointIndex.

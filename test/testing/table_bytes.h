@@ -4,19 +4,12 @@
 // Parses the bytes of a table for tests, without the table reader. So other
 // code than the reader checks the writer's output.
 
-#include <gtest/gtest.h>
-
-#include <fstream>
-#include <iterator>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "table/block/entry_scanner.h"
 #include "table/block/format.h"
 #include "table/block/properties.h"
 #include "test/testing/fixtures_dir.h"
+#include "test/testing/status_checks.h"
+#include "test/testing/test_headers.h"
 #include "util/bytes/checksum.h"
 #include "util/bytes/coding.h"
 #include "util/bytes/compression.h"
@@ -70,16 +63,15 @@ class TableBytes {
  public:
   explicit TableBytes(std::string file) : file_(std::move(file)) {
     const Status status = footer_.DecodeFrom(file_, "table", file_.size());
-    EXPECT_TRUE(status.ok()) << status.ToString();
+    EXPECT_TRUE(Ok(status));
     if (!status.ok()) return;
     for (const auto& [name, value] : Entries(ReadBlock(footer_.metaindex))) {
       Slice rest = value;
       EXPECT_TRUE(meta_blocks_[name].DecodeFrom(&rest)) << name;
       EXPECT_TRUE(rest.empty());
     }
-    const Status decoded = DecodeProperties(
-        ReadBlock(meta_blocks_[kPropertiesBlockName]), "table", &properties_);
-    EXPECT_TRUE(decoded.ok()) << decoded.ToString();
+    EXPECT_TRUE(Ok(DecodeProperties(
+        ReadBlock(meta_blocks_[kPropertiesBlockName]), "table", &properties_)));
     ReadIndex();
   }
 

@@ -4,14 +4,10 @@
 // Runs Varve's tools and RocksDB's tools on one database in turn. A missing
 // tool is a failure, since its check has not run.
 
-#include <gtest/gtest.h>
-
-#include <string>
-#include <vector>
-
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
 #include "test/testing/run_tool.h"
+#include "test/testing/test_headers.h"
 
 #ifndef VARVE_DB_BENCH_PATH
 #define VARVE_DB_BENCH_PATH "db_bench (not built: VARVE_BUILD_TOOLS is off)"

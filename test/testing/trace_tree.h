@@ -3,15 +3,8 @@
 
 // Helpers for tests that examine traces.
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <vector>
-
+#include "test/testing/status_checks.h"
+#include "test/testing/test_headers.h"
 #include "varve/trace.h"
 
 namespace varve::test {
@@ -42,15 +35,14 @@ class Session {
   explicit Session(trace::TraceOptions options = {}) {
     options.sink = sink_;
     status_ = trace::Start(options);
-    EXPECT_TRUE(status_.ok()) << status_.ToString();
+    EXPECT_TRUE(Ok(status_));
   }
   ~Session() {
     if (!stopped_) Stop();
   }
   TraceRecords Stop() {
     stopped_ = true;
-    const Status status = trace::Stop();
-    EXPECT_TRUE(status.ok()) << status.ToString();
+    EXPECT_TRUE(Ok(trace::Stop()));
     return sink_->Take();
   }
   TraceRecords Flush() {

@@ -3,15 +3,12 @@
 
 // Command lines of the program `varve`, run in this process.
 
-#include <gtest/gtest.h>
 #include <stdlib.h>
-
-#include <string>
-#include <vector>
 
 #include "test/testing/directory.h"
 #include "test/testing/fixtures_dir.h"
 #include "test/testing/temp_dir.h"
+#include "test/testing/test_headers.h"
 #include "tools/varve/varve_commands.h"
 
 namespace varve::test {
@@ -42,6 +39,25 @@ inline CommandOutcome RunCommand(const std::vector<std::string>& arguments,
   free(out);
   free(error);
   return outcome;
+}
+
+// Returns whether a command ended with this code, and printed these parts.
+inline ::testing::AssertionResult Ended(
+    const CommandOutcome& outcome, int exit_code,
+    const std::vector<std::string>& out = {},
+    const std::vector<std::string>& error = {}) {
+  std::string missing;
+  for (const std::string& part : out) {
+    if (outcome.out.find(part) == std::string::npos) missing += part + "; ";
+  }
+  for (const std::string& part : error) {
+    if (outcome.error.find(part) == std::string::npos) missing += part + "; ";
+  }
+  return ::testing::AssertionResult(outcome.exit_code == exit_code &&
+                                    missing.empty())
+         << "exit code " << outcome.exit_code
+         << ", not in its output: " << missing << "\n"
+         << outcome.out << outcome.error;
 }
 
 // A database of the test's own, which is not there at first.

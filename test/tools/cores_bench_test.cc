@@ -7,15 +7,8 @@
 
 #ifdef VARVE_HAVE_CORES_BENCH
 
-#include <gtest/gtest.h>
 #include <sched.h>
-
-#include <atomic>
-#include <cstring>
-#include <memory>
-#include <mutex>
-#include <thread>
-#include <vector>
+#include "test/testing/test_headers.h"
 
 #include "test/testing/temp_dir.h"
 #include "tools/cores_bench/code_names.h"

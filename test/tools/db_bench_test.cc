@@ -2,17 +2,13 @@
 // Goal: db_bench runs every benchmark, and refuses wrong flags before it
 // touches a database. Method: run the program on small databases and look at
 // its exit code, its lines and its report.
-#include <gtest/gtest.h>
 
-#include <filesystem>
-#include <memory>
 #include <regex>
-#include <string>
-#include <vector>
 
 #include "test/testing/directory.h"
 #include "test/testing/run_tool.h"
 #include "test/testing/temp_dir.h"
+#include "test/testing/test_headers.h"
 #include "tools/db_bench/engine_adapter.h"
 
 namespace varve {

@@ -4,14 +4,10 @@
 // some.
 #include "tools/db_bench/table_watch.h"
 
-#include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include <filesystem>
-#include <fstream>
-#include <string>
-
 #include "test/testing/temp_dir.h"
+#include "test/testing/test_headers.h"
 #include "tools/db_bench/seek_database.h"
 
 namespace varve {

@@ -4,14 +4,9 @@
 // databases made by it.
 #include "tools/varve/varve_commands.h"
 
-#include <gtest/gtest.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <filesystem>
-#include <string>
-#include <vector>
-
+#include "test/testing/test_headers.h"
 #include "test/testing/tools.h"
 #include "test/testing/varve_command.h"
 #include "tools/varve/varve_text.h"

@@ -3,26 +3,15 @@
 // any families as on databases of one. Method: run them on databases made here,
 // on fixtures of RocksDB, and with changed MANIFESTs; let RocksDB's ldb read
 // the result.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <chrono>
-#include <filesystem>
-#include <functional>
-#include <memory>
-#include <thread>
-#include <utility>
-#include <vector>
 
 #include "db/version/version_edit.h"
 #include "test/testing/comparators.h"
 #include "test/testing/db/manifest_edits.h"
 #include "test/testing/fixtures.h"
 #include "test/testing/fixtures_dir.h"
+#include "test/testing/test_headers.h"
 #include "test/testing/tools.h"
 #include "test/testing/varve_command.h"
-#include "varve/db.h"
 
 namespace varve {
 namespace {
@@ -116,9 +105,8 @@ TEST_F(VarveFamiliesTest, CommandsOnEntriesTakeAFamily) {
                 .empty(),
             false);
   // It is made on request only.
-  const Outcome missing = RunHere({"put", "--family=third", "a", "1"});
-  EXPECT_EQ(missing.exit_code, kExitFailure);
-  EXPECT_THAT(missing.error, HasSubstr("no column family third"));
+  EXPECT_TRUE(Ended(RunHere({"put", "--family=third", "a", "1"}), kExitFailure,
+                    {}, {"no column family third"}));
   EXPECT_EQ(RunHere({"scan", "--family=third"}).exit_code, kExitFailure);
   EXPECT_EQ(RunHere({"levels", "--family=third"}).exit_code, kExitFailure);
   Succeed({"put", "--create_if_missing", "--family=third", "a", "1"});
@@ -228,10 +216,8 @@ TEST_F(VarveFamiliesTest, NamesFamiliesWithUnknownComparators) {
       {"repair"},
       {"checkpoint", directory_.Sub("copy")}};
   for (const std::vector<std::string>& command : refused) {
-    const Outcome outcome = RunHere(command);
-    EXPECT_EQ(outcome.exit_code, kExitFailure) << command[0];
-    EXPECT_THAT(outcome.error, HasSubstr("odd")) << command[0];
-    EXPECT_THAT(outcome.error, HasSubstr(kOdd.Name())) << command[0];
+    EXPECT_TRUE(Ended(RunHere(command), kExitFailure, {}, {"odd", kOdd.Name()}))
+        << command[0];
   }
   const Outcome check = RunHere({"check"});
   EXPECT_EQ(check.exit_code, kExitFailure);
@@ -294,11 +280,9 @@ TEST_F(VarveFamiliesTest, ATableOfAnotherFamilyIsDamage) {
     }
     return true;
   });
-  const Outcome check = RunHere({"check"});
-  EXPECT_EQ(check.exit_code, kExitDamage) << check.out;
-  EXPECT_THAT(check.out,
-              HasSubstr("of column family 1 first by its properties, of 1 "
-                        "second by the MANIFEST"));
+  EXPECT_TRUE(Ended(RunHere({"check"}), kExitDamage,
+                    {"of column family 1 first by its properties, of 1 "
+                     "second by the MANIFEST"}));
 }
 
 TEST_F(VarveFamiliesTest, ARecordOfAFamilyThatNeverWasIsDamage) {
@@ -309,9 +293,8 @@ TEST_F(VarveFamiliesTest, ARecordOfAFamilyThatNeverWasIsDamage) {
     if (edit->max_column_family()) edit->SetMaxColumnFamily(0);
     return edit->column_family() == 0;
   });
-  const Outcome check = RunHere({"check"});
-  EXPECT_EQ(check.exit_code, kExitDamage) << check.out;
-  EXPECT_THAT(check.out, HasSubstr("column family 1, which never existed"));
+  EXPECT_TRUE(Ended(RunHere({"check"}), kExitDamage,
+                    {"column family 1, which never existed"}));
 }
 
 // Each copy is a state of all families at one moment.

@@ -2,13 +2,11 @@
 // Goal: the help of `varve` fits a screen, and help, man page and completion
 // know every command and option. Method: compare them with the table of
 // commands; have bash complete words.
-#include <gtest/gtest.h>
 
 #include <regex>
-#include <set>
-#include <sstream>
 
 #include "test/testing/fixtures_dir.h"
+#include "test/testing/test_headers.h"
 #include "test/testing/tools.h"
 #include "test/testing/varve_command.h"
 #include "tools/varve/varve_command_line.h"

@@ -1,18 +1,11 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 // Goal: the commands of `varve` that change whole databases do what they say.
 // Method: run them on fixtures, whole and damaged, and on databases made here.
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
 #include <unistd.h>
-
-#include <atomic>
-#include <cinttypes>
-#include <cstdio>
-#include <filesystem>
-#include <thread>
 
 #include "test/testing/fixtures.h"
 #include "test/testing/forked.h"
+#include "test/testing/test_headers.h"
 #include "test/testing/varve_command.h"
 
 namespace varve {
@@ -47,9 +40,8 @@ TEST_F(VarveMaintenanceTest, KeepsAllWhenAHealthyDatabaseIsRepaired) {
 
 TEST_F(VarveMaintenanceTest, SaysWhereToLookForDamage) {
   UseFixture("damaged-data-block");
-  const Outcome outcome = RunHere({"scan"});
-  EXPECT_EQ(outcome.exit_code, kExitDamage);
-  EXPECT_THAT(outcome.error, HasSubstr("varve check --db=" + Db()));
+  EXPECT_TRUE(
+      Ended(RunHere({"scan"}), kExitDamage, {}, {"varve check --db=" + Db()}));
 }
 
 TEST_F(VarveMaintenanceTest, Compacts) {
@@ -83,9 +75,7 @@ TEST_F(VarveMaintenanceTest, MakesCheckpoints) {
   Succeed({"put", "later", "1"});
   EXPECT_EQ(RunCommand({"--db", copy, "scan", "--hex"}).out, before);
   EXPECT_EQ(RunCommand({"--db", copy, "check"}).exit_code, kExitOk);
-  const Outcome again = RunHere({"checkpoint", copy});
-  EXPECT_EQ(again.exit_code, kExitFailure);
-  EXPECT_THAT(again.error, HasSubstr(copy));
+  EXPECT_TRUE(Ended(RunHere({"checkpoint", copy}), kExitFailure, {}, {copy}));
 }
 
 // A checkpoint beside a writer is a state of the database: all keys up to some
@@ -210,18 +200,16 @@ TEST_F(VarveMaintenanceTest, RefusesCheckpointsBesideOtherEngines) {
     std::unique_ptr<DB> db;
     ASSERT_TRUE(DB::Open(Options(), Db(), &db).ok());
     EXPECT_EQ(RunHere({"checkpoint", copy}).exit_code, kExitOk);
-    const Outcome again = RunHere({"checkpoint", copy});
-    EXPECT_EQ(again.exit_code, kExitFailure);
-    EXPECT_THAT(again.error, HasSubstr("exists already"));
+    EXPECT_TRUE(Ended(RunHere({"checkpoint", copy}), kExitFailure, {},
+                      {"exists already"}));
     EXPECT_EQ(RunCommand({"get", "--db=" + copy, "a"}).out, "b\n");
   }
   // As RocksDB and LevelDB hold it.
   UseFixture("leveldb-wal-only");
   std::unique_ptr<FileLock> lock;
   ASSERT_TRUE(Env::Default()->LockFile(Db() + "/LOCK", &lock).ok());
-  const Outcome outcome = RunHere({"checkpoint", copy + "2"});
-  EXPECT_EQ(outcome.exit_code, kExitFailure);
-  EXPECT_THAT(outcome.error, HasSubstr("in use by another engine"));
+  EXPECT_TRUE(Ended(RunHere({"checkpoint", copy + "2"}), kExitFailure, {},
+                    {"in use by another engine"}));
   EXPECT_TRUE(Env::Default()->UnlockFile(std::move(lock)).ok());
   EXPECT_FALSE(std::filesystem::exists(copy + "2"));
 }

@@ -80,17 +80,14 @@ TEST_F(VarveMergeTest, SaysThatTheOperatorIsMissing) {
   for (const char* command : {"get", "scan", "count"}) {
     std::vector<std::string> arguments = {command};
     if (arguments[0] == "get") arguments.push_back("k");
-    const Outcome outcome = RunHere(arguments);
-    EXPECT_EQ(outcome.exit_code, kExitFailure) << command;
-    EXPECT_THAT(outcome.error, HasSubstr("--merge_operator=OP")) << command;
+    EXPECT_TRUE(
+        Ended(RunHere(arguments), kExitFailure, {}, {"--merge_operator=OP"}))
+        << command;
   }
-  const Outcome outcome = RunHere({"merge", "k", "a"});
-  EXPECT_EQ(outcome.exit_code, kExitUsage);
-  EXPECT_THAT(outcome.error, HasSubstr("--merge_operator=OP is missing"));
-  const Outcome unknown = RunHere({"get", "--merge_operator=add", "k"});
-  EXPECT_EQ(unknown.exit_code, kExitUsage);
-  EXPECT_THAT(unknown.error, HasSubstr("no merge operator 'add'"));
-  EXPECT_THAT(unknown.error, HasSubstr("uint64add"));
+  EXPECT_TRUE(Ended(RunHere({"merge", "k", "a"}), kExitUsage, {},
+                    {"--merge_operator=OP is missing"}));
+  EXPECT_TRUE(Ended(RunHere({"get", "--merge_operator=add", "k"}), kExitUsage,
+                    {}, {"no merge operator 'add'", "uint64add"}));
   EXPECT_EQ(RunHere({"put", kAppend, "k", "a"}).exit_code, kExitUsage);
 }
 

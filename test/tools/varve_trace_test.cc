@@ -7,15 +7,10 @@
 
 #include "tools/varve/varve_trace.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <map>
-
 #include "test/testing/run_tool.h"
 #include "test/testing/seed.h"
 #include "test/testing/temp_dir.h"
+#include "test/testing/test_headers.h"
 #include "test/testing/tools.h"
 #include "test/testing/varve_command.h"
 #include "varve/trace.h"

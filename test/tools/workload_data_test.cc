@@ -3,12 +3,9 @@
 // order takes each key once. Method: compare with keys written out by hand,
 // and mark the numbers that a permutation gives.
 #include "tools/db_bench/workload_data.h"
+#include "test/testing/test_headers.h"
 
-#include <gtest/gtest.h>
 #include <snappy.h>
-
-#include <string>
-#include <vector>
 
 namespace varve {
 namespace {

@@ -3,16 +3,10 @@
 // Method: run the workload on an engine that only notes what it is asked for,
 // and compare with tools/peers/work.txt, with which tools/peers/build compares
 // each adapter.
-#include <gtest/gtest.h>
-
-#include <cinttypes>
-#include <fstream>
-#include <memory>
-#include <sstream>
-#include <string>
-#include <vector>
 
 #include "test/testing/fixtures_dir.h"
+#include "test/testing/status_checks.h"
+#include "test/testing/test_headers.h"
 #include "tools/db_bench/engine_adapter.h"
 #include "tools/db_bench/workload.h"
 
@@ -131,8 +125,7 @@ TEST(WorkloadOrderTest, IsWhatTheAdaptersOfPeersDo) {
        {"fillseq", "fillrandom", "filluniquerandom", "fillsync", "fillbatch",
         "overwrite", "readrandom", "readmissing", "multireadrandom"}) {
     BenchmarkResult result;
-    const Status status = workload.Run(*FindBenchmark(name), &result);
-    ASSERT_TRUE(status.ok()) << status.ToString();
+    ASSERT_TRUE(Ok(workload.Run(*FindBenchmark(name), &result)));
     text += engine.Take(name);
   }
   EXPECT_EQ(text, expected.str());

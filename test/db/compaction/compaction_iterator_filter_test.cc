@@ -8,18 +8,10 @@
 // that decides by the value, against a model that applies the decisions to the
 // versions one by one.
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "db/compaction/compaction_iterator.h"
 #include "db/version/version.h"
 #include "test/testing/db/compaction_model.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {

@@ -7,18 +7,13 @@
 // Method: all short histories of a key, and random long ones, against a model
 // that reads the versions one by one.
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <memory>
 #include <stdexcept>
-#include <string>
-#include <vector>
 
 #include "db/compaction/compaction_iterator.h"
 #include "db/version/version.h"
 #include "test/testing/db/compaction_model.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {

@@ -5,12 +5,8 @@
 
 #include "db/compaction/compaction_iterator.h"
 
-#include <gtest/gtest.h>
-
-#include <string>
-#include <vector>
-
 #include "db/memtable/memtable.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {

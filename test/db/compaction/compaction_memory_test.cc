@@ -4,15 +4,8 @@
 // and the usual ones read as much at once as ever. Method: tables of level 0
 // that overlap, and an Env that notes the reads of each table.
 
-#include <algorithm>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "test/testing/db_helpers.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {

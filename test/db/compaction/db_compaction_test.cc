@@ -5,21 +5,12 @@
 // that no reader can see, and remove their inputs. Method: tiny levels,
 // properties and directory listings.
 
-#include <atomic>
-#include <chrono>
-#include <filesystem>
-#include <functional>
-#include <map>
-#include <mutex>
-#include <string>
-#include <system_error>
-#include <thread>
-#include <vector>
-
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
 #include "test/testing/env/holds_a_table_env.h"
+#include "test/testing/env/pausing_env.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {
@@ -56,9 +47,7 @@ TEST_F(DbCompactionTest, FlushMakesOneTableAndDropsTheLog) {
 TEST_F(DbCompactionTest, FlushWithoutWaitingHappensAnyway) {
   Open();
   Put("a", "1");
-  FlushOptions options;
-  options.wait = false;
-  ASSERT_TRUE(Ok(db_->Flush(options)));
+  ASSERT_TRUE(Ok(db_->Flush({.wait = false})));
   ASSERT_TRUE(Ok(db_->WaitForCompact()));
   EXPECT_EQ(Tables(), 1u);
 }
@@ -249,9 +238,7 @@ TEST_F(DbCompactionTest, RangeCompactionIncludesTheMemtable) {
   EXPECT_EQ(Get("a"), "1");
   // Nor does it miss one that is on its way.
   Put("a", "2");
-  FlushOptions no_wait;
-  no_wait.wait = false;
-  ASSERT_TRUE(Ok(db_->Flush(no_wait)));
+  ASSERT_TRUE(Ok(db_->Flush({.wait = false})));
   const Slice only("a");
   ASSERT_TRUE(Ok(db_->CompactRange({}, &only, &only)));
   EXPECT_EQ(Tables(), 1u);
@@ -383,39 +370,9 @@ TEST_F(DbCompactionTest, RemovedTablesAreNotHeldOpen) {
   EXPECT_GT(open, 0);
 }
 
-// Keeps compactions from starting until Open is called.
-class LatchEnv : public EnvWrapper {
- public:
-  LatchEnv() : EnvWrapper(Env::Default()) {}
-
-  Status Schedule(std::function<void()> work, Priority priority) override {
-    {
-      std::lock_guard<std::mutex> lock(mutex_);
-      if (priority != Priority::kHigh && !is_open_) {
-        waiting_.push_back(std::move(work));
-        return Status::OK();
-      }
-    }
-    return target()->Schedule(std::move(work), priority);
-  }
-
-  void Open() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    is_open_ = true;
-    for (auto& work : waiting_) {
-      EXPECT_TRUE(Ok(target()->Schedule(std::move(work), Priority::kLow)));
-    }
-    waiting_.clear();
-  }
-
- private:
-  std::mutex mutex_;
-  bool is_open_ = false;
-  std::vector<std::function<void()>> waiting_;
-};
-
 TEST_F(DbCompactionTest, WritersStopAtTheLevelZeroLimit) {
-  LatchEnv latch;
+  PausingEnv latch;
+  latch.KeepBack(Env::Priority::kLow);
   options_.env = &latch;
   options_.level0_file_num_compaction_trigger = 2;
   options_.level0_slowdown_writes_trigger = 3;
@@ -429,19 +386,18 @@ TEST_F(DbCompactionTest, WritersStopAtTheLevelZeroLimit) {
   EXPECT_EQ(Number("varve.is-write-stopped"), 1u);
   EXPECT_EQ(Number("varve.compaction-pending"), 1u);
   // Writes that still fit into the write buffer are accepted.
-  WriteOptions no_slowdown;
-  no_slowdown.no_slowdown = true;
+  WriteOptions no_slowdown{.no_slowdown = true};
   Status s;
   int taken = 0;
   for (; taken < 5000 && s.ok(); taken++) {
     s = db_->Put(no_slowdown, Key(taken), std::string(100, 'x'));
   }
-  EXPECT_TRUE(s.IsIncomplete()) << s.ToString();
+  EXPECT_TRUE(IsIncomplete(s));
   EXPECT_EQ(Get(Key(taken - 1)), "NotFound");
   EXPECT_EQ(TablesAt(0), 4u);
   // A waiting writer continues when a compaction makes space.
   std::thread writer([&] { EXPECT_TRUE(Ok(db_->Put({}, "key", "waited"))); });
-  latch.Open();
+  latch.LetGo();
   writer.join();
   EXPECT_EQ(Get("key"), "waited");
   ASSERT_TRUE(Ok(db_->WaitForCompact()));
@@ -479,9 +435,9 @@ TEST_F(DbCompactionTest, WaitForCompactDoesNotTryAgainAndAgain) {
     env.HoldNext();
     std::thread compacter([&] {
       if (manual) {
-        CompactRangeOptions options;
-        options.exclusive_manual_compaction = false;
-        EXPECT_FALSE(db_->CompactRange(options, nullptr, nullptr).ok());
+        EXPECT_FALSE(db_->CompactRange({.exclusive_manual_compaction = false},
+                                       nullptr, nullptr)
+                         .ok());
       } else {
         EXPECT_TRUE(
             Ok(db_->SetOptions({{"disable_auto_compactions", "false"}})));

@@ -5,17 +5,9 @@
 // and space of dead entries comes back in databases of any size and shape.
 // Method: numbers of tables, their sizes, and all keys, after each step.
 
-#include <gmock/gmock.h>
-
-#include <atomic>
-#include <chrono>
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "test/testing/db_helpers.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 #include "varve/listener.h"
 
 namespace varve::test {
@@ -107,9 +99,8 @@ TEST_F(DbDeadEntriesTest, DeletionsOverAnyLevelStay) {
     Put("d", "old");
     Flush();
     if (target > 0) {
-      CompactRangeOptions to_level;
-      to_level.target_level = target;
-      ASSERT_TRUE(Ok(db_->CompactRange(to_level, nullptr, nullptr)));
+      ASSERT_TRUE(
+          Ok(db_->CompactRange({.target_level = target}, nullptr, nullptr)));
       ASSERT_EQ(TablesAt(target), 1u);
     }
     Delete("b");

@@ -6,19 +6,10 @@
 // that a compaction wrote, that were moved there, or that an earlier session
 // left; counts in the tables' properties, and bytes written by compactions.
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "env/file_names.h"
 #include "test/testing/db/manifest_edits.h"
 #include "test/testing/db_helpers.h"
+#include "test/testing/test_headers.h"
 #include "varve/compaction_filter.h"
 #include "varve/merge_operator.h"
 #include "varve/statistics.h"

@@ -148,8 +148,7 @@ TEST_F(DbRangeDeletionTest, SnapshotsSeeEarlierUpdates) {
   const EntryList all = {
       {Key(0), "v"}, {Key(1), "v"}, {Key(2), "v"}, {Key(3), "v"}};
   const auto expect = [&] {
-    ReadOptions options;
-    options.snapshot = before;
+    ReadOptions options{.snapshot = before};
     EXPECT_TRUE(HasEntries(db_.get(), all, options));
     options.snapshot = after;
     EXPECT_TRUE(HasEntries(db_.get(), {{Key(3), "v"}}, options));
@@ -243,8 +242,7 @@ TEST_F(DbRangeDeletionTest, TablesThatShareADeletionStayApart) {
   CompactAll();
   EXPECT_GE(Tables(), 4u);
   ExpectKeys({});
-  ReadOptions options;
-  options.snapshot = snapshot;
+  ReadOptions options{.snapshot = snapshot};
   EntryList all;
   for (int i = 0; i < 1000; i++) all.emplace_back(Key(i), value);
   EXPECT_TRUE(HasEntries(db_.get(), all, options));
@@ -259,9 +257,8 @@ TEST_F(DbRangeDeletionTest, TablesThatShareADeletionStayApart) {
   db_->ReleaseSnapshot(snapshot);
   Reopen();
   EXPECT_TRUE(HasEntries(db_.get(), {all[500]}));
-  CompactRangeOptions all_levels;
-  all_levels.rewrite_bottommost_level = true;
-  ASSERT_TRUE(Ok(db_->CompactRange(all_levels, nullptr, nullptr)));
+  ASSERT_TRUE(Ok(
+      db_->CompactRange({.rewrite_bottommost_level = true}, nullptr, nullptr)));
   EXPECT_EQ(Tables(), 1u);
   EXPECT_TRUE(HasEntries(db_.get(), {all[500]}));
 }
@@ -318,9 +315,7 @@ TEST_F(DbRangeDeletionTest, MisreadBringsNothingBack) {
     SCOPED_TRACE(in_level0);
     Open();
     Fill(0, 5, "v");
-    CompactRangeOptions to_last;
-    to_last.target_level = 6;
-    ASSERT_TRUE(Ok(db_->CompactRange(to_last, nullptr, nullptr)));
+    ASSERT_TRUE(Ok(db_->CompactRange({.target_level = 6}, nullptr, nullptr)));
     DeleteRange(Key(0), Key(5));
     Put(Key(9), "v");
     Flush();
@@ -328,9 +323,7 @@ TEST_F(DbRangeDeletionTest, MisreadBringsNothingBack) {
       // On its way, not yet where it hides nothing any more.
       const Slice first = "~";
       Put("~", "v");
-      CompactRangeOptions one_step;
-      one_step.target_level = 6;
-      ASSERT_TRUE(Ok(db_->CompactRange(one_step, &first, nullptr)));
+      ASSERT_TRUE(Ok(db_->CompactRange({.target_level = 6}, &first, nullptr)));
     }
     for (int failing = 0; failing < 3; failing++) {
       SCOPED_TRACE(failing);

@@ -6,16 +6,9 @@
 // and keep all data that a reader may see. Method: sizes of tables and bytes
 // read by compactions, before and after. db_model_test has random deletions.
 
-#include <atomic>
-#include <chrono>
-#include <memory>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
-
 #include "test/testing/db_helpers.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 #include "varve/listener.h"
 #include "varve/statistics.h"
 
@@ -179,8 +172,7 @@ TEST_F(DbReclaimTest, SnapshotsKeepTheirVersions) {
   FlushAndWait();
   EXPECT_GE(Bytes(), filled_bytes_);
   CompactAll();
-  ReadOptions as_of;
-  as_of.snapshot = before;
+  ReadOptions as_of{.snapshot = before};
   EXPECT_EQ(CountEntries(as_of), kCount);
   EXPECT_EQ(CountEntries(), 0);
   // A snapshot that sees the deletion keeps nothing that it hides.
@@ -210,9 +202,7 @@ TEST_F(DbReclaimTest, TablesAreSkippedBesideOtherSnapshots) {
   CompactAll();
   EXPECT_LT(BytesReadSince(), 100000u) << "the table with \"a\"";
   for (const Snapshot* const snapshot : {early, late}) {
-    ReadOptions as_of;
-    as_of.snapshot = snapshot;
-    EXPECT_EQ(CountEntries(as_of), 1);
+    EXPECT_EQ(CountEntries({.snapshot = snapshot}), 1);
     db_->ReleaseSnapshot(snapshot);
   }
   EXPECT_EQ(CountEntries(), 2);
@@ -315,9 +305,7 @@ TEST_F(DbReclaimTest, LiveKeysBetweenAreNotInTheWay) {
   Open();
   Rng rng(7);
   for (int i = 0; i < kCount; ++i) Put(Key(i) + "old", rng.Bytes(100));
-  CompactRangeOptions to_level;
-  to_level.target_level = 2;
-  ASSERT_TRUE(Ok(db_->CompactRange(to_level, nullptr, nullptr)));
+  ASSERT_TRUE(Ok(db_->CompactRange({.target_level = 2}, nullptr, nullptr)));
   for (int i = 0; i < kCount; ++i) Put(Key(i), rng.Bytes(50));
   FlushAndWait();
   ASSERT_GT(TablesAt(1), 2u);

@@ -6,19 +6,15 @@
 // times in the MANIFEST. Where the thread of an idle database is tested, the
 // clock is the true one.
 
-#include <algorithm>
-#include <atomic>
-#include <string>
-#include <tuple>
-#include <vector>
-
 #include "db/version/manifest_reader.h"
 #include "env/file_names.h"
 #include "env/stopwatch.h"
 #include "test/testing/db/manifest_edits.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
+#include "test/testing/env/date_env.h"
 #include "test/testing/machine/live_threads.h"
+#include "test/testing/test_headers.h"
 #include "util/base/mutex.h"
 #include "varve/column_family.h"
 #include "varve/listener.h"
@@ -28,14 +24,6 @@ namespace {
 
 constexpr uint64_t kStart = 1700000000;
 constexpr uint64_t kAge = 1000;
-
-// The wall clock shows what the test sets.
-class DateEnv final : public EnvWrapper {
- public:
-  DateEnv() : EnvWrapper(Env::Default()) {}
-  uint64_t NowMicros() override { return now_s * 1000000; }
-  std::atomic<uint64_t> now_s{kStart};
-};
 
 // A compaction: levels, reason, and whether tables were moved.
 struct Job {
@@ -82,9 +70,7 @@ class DbTtlTest : public DbTestBase {
   }
   // Writes what is in memory to the level, if it is about this key.
   void FlushTo(int level, const Slice& key = "a") {
-    CompactRangeOptions options;
-    options.target_level = level;
-    ASSERT_TRUE(Ok(db_->CompactRange(options, &key, &key)));
+    ASSERT_TRUE(Ok(db_->CompactRange({.target_level = level}, &key, &key)));
     jobs_->Take();
   }
   std::vector<TableTimes> TimesAt(int level) {
@@ -106,7 +92,7 @@ class DbTtlTest : public DbTestBase {
     EXPECT_EQ(times[0].file_creation_s - kStart, creation);
   }
 
-  DateEnv env_;
+  DateEnv env_{kStart};
   std::shared_ptr<Jobs> jobs_ = std::make_shared<Jobs>();
 };
 

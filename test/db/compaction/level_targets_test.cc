@@ -4,13 +4,7 @@
 // ask. Method: versions made by hand, of files that are numbers only.
 
 #include "db/compaction/level_targets.h"
-
-#include <gtest/gtest.h>
-
-#include <map>
-#include <memory>
-#include <string>
-#include <vector>
+#include "test/testing/test_headers.h"
 
 namespace varve {
 namespace {

@@ -6,17 +6,12 @@
 
 #include "db/compaction/older_tables.h"
 
-#include <gtest/gtest.h>
-
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "db/compaction/table_output.h"
 #include "db/version/dead_bytes.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/seed.h"
 #include "test/testing/temp_dir.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {

@@ -6,12 +6,7 @@
 
 #include "db/compaction/parallel_compaction.h"
 
-#include <gtest/gtest.h>
-
-#include <functional>
-#include <utility>
-#include <vector>
-
+#include "test/testing/test_headers.h"
 #include "varve/env.h"
 
 namespace varve {

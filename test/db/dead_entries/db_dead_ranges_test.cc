@@ -7,18 +7,11 @@
 // level 0, or above values in deeper levels; counters, the property, and
 // events.
 
-#include <atomic>
-#include <chrono>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "test/testing/actor.h"
 #include "test/testing/db_helpers.h"
-#include "test/testing/env/forwarding_file.h"
+#include "test/testing/env/hook_env.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/actor.h"
 #include "varve/listener.h"
 #include "varve/statistics.h"
 
@@ -45,9 +38,9 @@ class DeadRangeListener : public EventListener {
 
 // After Begin, the next append to a log lasts until a job has tried for long to
 // lead the queue of writers.
-class LongWriteEnv final : public EnvWrapper {
+class LongWriteEnv final : public HookEnv {
  public:
-  LongWriteEnv() : EnvWrapper(Env::Default()) {}
+  LongWriteEnv() : HookEnv(kWriteOperation, ".log") {}
 
   void Begin() { state_ = kNextIsLong; }
   void AwaitWriter() const {
@@ -57,35 +50,19 @@ class LongWriteEnv final : public EnvWrapper {
     if (state_ == kLong) ++pauses_;
     EnvWrapper::SleepForMicroseconds(duration_us);
   }
-  Status NewWritableFile(const std::string& path, const FileOptions& options,
-                         std::unique_ptr<WritableFile>* file) override {
-    Status status = target()->NewWritableFile(path, options, file);
-    if (status.ok() && path.ends_with(".log")) {
-      *file = std::make_unique<Log>(this, std::move(*file));
-    }
-    return status;
-  }
 
  private:
   enum State : int { kUsual, kNextIsLong, kLong };
 
-  class Log final : public ForwardingFile {
-   public:
-    Log(LongWriteEnv* env, std::unique_ptr<WritableFile> file)
-        : ForwardingFile(std::move(file)), env_(env) {}
-    Status Append(const Slice& data) override {
-      int expected = kNextIsLong;
-      if (env_->state_.compare_exchange_strong(expected, kLong)) {
-        // After so many, a job does not try any more.
-        while (env_->pauses_ < 50) std::this_thread::yield();
-        env_->state_ = kUsual;
-      }
-      return ForwardingFile::Append(data);
+  Status Before(FileOperation, const std::string&) override {
+    int expected = kNextIsLong;
+    if (state_.compare_exchange_strong(expected, kLong)) {
+      // After so many, a job does not try any more.
+      while (pauses_ < 50) std::this_thread::yield();
+      state_ = kUsual;
     }
-
-   private:
-    LongWriteEnv* const env_;
-  };
+    return Status::OK();
+  }
 
   std::atomic<int> state_{kUsual};
   std::atomic<int> pauses_{0};
@@ -243,9 +220,7 @@ TEST_F(DbDeadRangesTest, ASnapshotThatNeedsThemKeepsThem) {
   EXPECT_EQ(Count(Ticker::kDeadRangeFlushes), 0u);
   // They are stepped over in the meantime, except by the snapshot's readers.
   EXPECT_LT(PassedBySeek(), 32u);
-  ReadOptions old;
-  old.snapshot = snapshot;
-  const auto it = db_->NewIterator(old);
+  const auto it = db_->NewIterator({.snapshot = snapshot});
   it->SeekToFirst();
   ASSERT_TRUE(it->Valid());
   EXPECT_EQ(it->key().ToString(), Key(0));

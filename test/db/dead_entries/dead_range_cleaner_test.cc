@@ -6,12 +6,8 @@
 
 #include "db/dead_entries/dead_range_cleaner.h"
 
-#include <gtest/gtest.h>
-
-#include <string>
-#include <vector>
-
 #include "db/snapshot/snapshot_handshake.h"
+#include "test/testing/test_headers.h"
 #include "varve/comparator.h"
 
 namespace varve {
@@ -44,9 +40,7 @@ class DeadRangeCleanerTest : public testing::Test {
                         cleaner_.wakes());
   }
   static DeadRangeFindings InMemory(uint64_t dead, uint64_t entries) {
-    DeadRangeFindings found;
-    found.memtable_dead = dead;
-    found.memtable_entries = entries;
+    DeadRangeFindings found{.memtable_dead = dead, .memtable_entries = entries};
     return found;
   }
   static DeadRangeFindings InTables(int level, uint64_t dead, uint64_t entries,

@@ -9,17 +9,8 @@
 
 #include "db/dead_entries/dead_ranges.h"
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <map>
-#include <mutex>
-#include <optional>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 #include "varve/comparator.h"
 
 namespace varve {

@@ -7,15 +7,8 @@
 
 #include "db/dead_entries/dead_walk_reports.h"
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <set>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 #include "varve/comparator.h"
 
 namespace varve {

@@ -5,13 +5,9 @@
 
 #include "db/directory/db_directory.h"
 
-#include <gtest/gtest.h>
-
-#include <memory>
-#include <string>
-
 #include "env/file_names.h"
 #include "test/testing/db_helpers.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {

@@ -6,12 +6,7 @@
 // fail or wait on demand.
 
 #include "db/directory/sticky_error_directory.h"
-
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <memory>
-#include <thread>
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {

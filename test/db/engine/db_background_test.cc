@@ -5,20 +5,12 @@
 // must, follows options changed under way, and counts what it did. Method:
 // environments that hold jobs back or fill the disk slowly; tiny levels.
 
-#include <atomic>
-#include <chrono>
-#include <condition_variable>
-#include <mutex>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
-
 #include "db/compaction/parallel_compaction.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
-#include "test/testing/env/forwarding_file.h"
+#include "test/testing/env/hook_env.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 #include "varve/listener.h"
 #include "varve/rate_limiter.h"
 
@@ -103,9 +95,7 @@ TEST_F(DbBackgroundTest, SubcompactionsGiveTheSameDatabase) {
   EXPECT_EQ(TablesAt(0), 0u);
   EXPECT_GE(Tables(), 4u);
   EXPECT_TRUE(HasEntries(db_.get(), ToList(expected)));
-  ReadOptions then;
-  then.snapshot = snapshot;
-  EXPECT_TRUE(HasEntries(db_.get(), ToList(before), then));
+  EXPECT_TRUE(HasEntries(db_.get(), ToList(before), {.snapshot = snapshot}));
   ASSERT_TRUE(Ok(db_->VerifyChecksum()));
   db_->ReleaseSnapshot(snapshot);
   Reopen();
@@ -162,8 +152,7 @@ TEST_F(DbBackgroundTest, TargetLevelIsWhereEverythingGoes) {
   options_.disable_auto_compactions = true;
   Open();
   const Entries expected = FillLevel0(3, 500);
-  CompactRangeOptions options;
-  options.target_level = 3;
+  CompactRangeOptions options{.target_level = 3};
   ASSERT_TRUE(Ok(db_->CompactRange(options, nullptr, nullptr)));
   EXPECT_GT(TablesAt(3), 0u);
   EXPECT_EQ(TablesAt(3), Tables());
@@ -222,8 +211,7 @@ TEST_F(DbBackgroundTest, CompressionFollowsTheLevel) {
   EXPECT_TRUE(Contains(table, "ZSTD"));
   options_.bottommost_compression = CompressionType::kXpress;
   db_.reset();
-  const Status s = TryOpen();
-  EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
+  EXPECT_TRUE(IsInvalidArgument(TryOpen()));
 }
 
 // ---- Options changed under way ----------------------------------------------
@@ -275,9 +263,7 @@ TEST_F(DbBackgroundTest, CompactionsSideBySideKeepTheOrderOfEntries) {
   options_.disable_auto_compactions = true;
   Open();
   for (int i = 0; i < 100; ++i) Put(Key(i), std::string(1000, 'x'));
-  CompactRangeOptions deepest;
-  deepest.target_level = 6;
-  ASSERT_TRUE(Ok(db_->CompactRange(deepest, nullptr, nullptr)));
+  ASSERT_TRUE(Ok(db_->CompactRange({.target_level = 6}, nullptr, nullptr)));
   Put(Key(5), "old");
   Put(Key(6), "old");
   Flush();
@@ -288,9 +274,8 @@ TEST_F(DbBackgroundTest, CompactionsSideBySideKeepTheOrderOfEntries) {
   Put(Key(5), "new");
   ASSERT_TRUE(Ok(db_->Delete({}, Key(6))));
   std::thread manual([&] {
-    CompactRangeOptions beside;
-    beside.exclusive_manual_compaction = false;
-    EXPECT_TRUE(Ok(db_->CompactRange(beside, nullptr, nullptr)));
+    EXPECT_TRUE(Ok(db_->CompactRange({.exclusive_manual_compaction = false},
+                                     nullptr, nullptr)));
   });
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   listener->go_on = true;
@@ -385,57 +370,6 @@ TEST_F(DbBackgroundTest, BadOptionsChangeNothing) {
 
 // ---- Stopping ---------------------------------------------------------------
 
-// Blocks the writing of tables, except a flush's, until it is released. Counts
-// the writes after that.
-class SlowEnv : public EnvWrapper {
- public:
-  SlowEnv() : EnvWrapper(Env::Default()) {}
-
-  Status NewWritableFile(const std::string& path, const FileOptions& options,
-                         std::unique_ptr<WritableFile>* file) override {
-    Status s = target()->NewWritableFile(path, options, file);
-    if (s.ok() && block_ && path.ends_with(".sst")) {
-      *file = std::make_unique<File>(this, std::move(*file));
-    }
-    return s;
-  }
-
-  void WaitUntilBlocked() {
-    std::unique_lock<std::mutex> lock(mutex_);
-    changed_.wait(lock, [&] { return blocked_; });
-  }
-  void LetGo() {
-    std::lock_guard<std::mutex> lock(mutex_);
-    block_ = false;
-    changed_.notify_all();
-  }
-
-  std::atomic<bool> block_ = false;
-  std::atomic<int> appends_after_ = 0;
-
- private:
-  class File : public ForwardingFile {
-   public:
-    File(SlowEnv* env, std::unique_ptr<WritableFile> target)
-        : ForwardingFile(std::move(target)), env_(env) {}
-    Status Append(const Slice& data) override {
-      std::unique_lock<std::mutex> lock(env_->mutex_);
-      env_->blocked_ = true;
-      env_->changed_.notify_all();
-      env_->changed_.wait(lock, [&] { return !env_->block_; });
-      ++env_->appends_after_;
-      return ForwardingFile::Append(data);
-    }
-
-   private:
-    SlowEnv* const env_;
-  };
-
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool blocked_ = false;
-};
-
 class DbStopTest : public DbBackgroundTest {
  protected:
   // The DB goes before its Env.
@@ -450,12 +384,19 @@ class DbStopTest : public DbBackgroundTest {
     Open();
     // Fewer tables than stop writers.
     expected_ = FillLevel0(4, 2000);
-    env_.block_ = true;
+    env_.hook = [this](const std::string&) {
+      appends_.Wait();
+      ++appends_after_;
+      return Status::OK();
+    };
+    appends_.Close();
     ASSERT_TRUE(Ok(db_->SetOptions({{"disable_auto_compactions", "false"}})));
-    env_.WaitUntilBlocked();
+    appends_.AwaitWaiting();
   }
 
-  SlowEnv env_;
+  Gate appends_;
+  std::atomic<int> appends_after_ = 0;
+  HookEnv env_{kWriteOperation, ".sst"};
   Entries expected_;
 };
 
@@ -464,9 +405,9 @@ TEST_F(DbStopTest, CloseStopsACompactionAtOnce) {
   const size_t before = TablesAt(0);
   // The compaction continues only after the close has begun.
   db_->CancelAllBackgroundWork(false);
-  env_.LetGo();
+  appends_.Open();
   Close();
-  EXPECT_LE(env_.appends_after_, 2) << "it went on for more than a block";
+  EXPECT_LE(appends_after_, 2) << "it went on for more than a block";
   EXPECT_EQ(FilesEndingIn(path_, ".sst").size(), before);
   Open();
   EXPECT_TRUE(HasEntries(db_.get(), ToList(expected_)));
@@ -475,9 +416,9 @@ TEST_F(DbStopTest, CloseStopsACompactionAtOnce) {
 TEST_F(DbStopTest, CancelledDatabaseIsReadAndWrittenUntilItIsFull) {
   StartCompaction();
   db_->CancelAllBackgroundWork(false);
-  env_.LetGo();
+  appends_.Open();
   db_->CancelAllBackgroundWork(true);
-  EXPECT_LE(env_.appends_after_, 2);
+  EXPECT_LE(appends_after_, 2);
   EXPECT_EQ(Number("varve.num-running-compactions"), 0u);
   EXPECT_EQ(FilesEndingIn(path_, ".sst").size(), Tables());
   EXPECT_TRUE(db_->Flush({}).ok()) << "there is nothing to flush";
@@ -487,7 +428,7 @@ TEST_F(DbStopTest, CancelledDatabaseIsReadAndWrittenUntilItIsFull) {
     s = db_->Put({}, Key(written), "after");
     if (s.ok()) expected_[Key(written)] = "after";
   }
-  EXPECT_TRUE(s.IsShutdownInProgress()) << s.ToString();
+  EXPECT_TRUE(IsShutdownInProgress(s));
   EXPECT_GT(written, 500);
   EXPECT_TRUE(db_->Flush({}).IsShutdownInProgress());
   EXPECT_TRUE(db_->CompactRange({}, nullptr, nullptr).IsShutdownInProgress());
@@ -501,11 +442,10 @@ TEST_F(DbStopTest, CancelledDatabaseIsReadAndWrittenUntilItIsFull) {
 TEST_F(DbStopTest, ManualCompactionEndsWithTheDatabase) {
   StartCompaction();
   std::thread compacter([&] {
-    const Status s = db_->CompactRange({}, nullptr, nullptr);
-    EXPECT_TRUE(s.IsShutdownInProgress()) << s.ToString();
+    EXPECT_TRUE(IsShutdownInProgress(db_->CompactRange({}, nullptr, nullptr)));
   });
   db_->CancelAllBackgroundWork(false);
-  env_.LetGo();
+  appends_.Open();
   compacter.join();
   db_->CancelAllBackgroundWork(true);
   EXPECT_TRUE(HasEntries(db_.get(), ToList(expected_)));
@@ -515,8 +455,7 @@ TEST_F(DbStopTest, ManualCompactionEndsWithTheDatabase) {
 TEST_F(DbBackgroundTest, CloseFlushesUnloggedWritesOnlyWhereThereAreSome) {
   options_.disable_auto_compactions = true;  // Tables are counted.
   Open();
-  WriteOptions unlogged;
-  unlogged.disable_wal = true;
+  WriteOptions unlogged{.disable_wal = true};
   ASSERT_TRUE(Ok(db_->Put(unlogged, "a", "1")));
   Flush();
   Put("b", "2");
@@ -544,10 +483,8 @@ TEST_F(DbBackgroundTest, CloseFlushesUnloggedWritesOnlyWhereThereAreSome) {
 // after them, one in use, and no space for another.
 TEST_F(DbBackgroundTest, CloseFlushesMemTablesThatWaitAfterACancel) {
   options_.max_write_buffer_number = 3;
-  WriteOptions unlogged;
-  unlogged.disable_wal = true;
-  FlushOptions no_wait;
-  no_wait.wait = false;
+  WriteOptions unlogged{.disable_wal = true};
+  FlushOptions no_wait{.wait = false};
   for (const int waiting : {1, 2}) {
     for (const bool one_in_use : {false, true}) {
       SCOPED_TRACE(std::to_string(waiting) + (one_in_use ? " and one" : ""));
@@ -583,8 +520,7 @@ TEST_F(DbBackgroundTest, AfterACancelNothingIsReportedAsDone) {
   Flush();
   Put("a", "2");
   Flush();
-  FlushOptions no_wait;
-  no_wait.wait = false;
+  FlushOptions no_wait{.wait = false};
   db_->CancelAllBackgroundWork(true);
   EXPECT_TRUE(Ok(db_->WaitForCompact()));  // Nothing is due.
   EXPECT_TRUE(Ok(db_->Flush({})));
@@ -604,9 +540,7 @@ TEST_F(DbBackgroundTest, WaitForCompactWaitsForRunningJobsAfterACancel) {
   options_.env = &env;
   Open();
   Put("a", "1");
-  FlushOptions no_wait;
-  no_wait.wait = false;
-  ASSERT_TRUE(Ok(db_->Flush(no_wait)));
+  ASSERT_TRUE(Ok(db_->Flush({.wait = false})));
   db_->CancelAllBackgroundWork(false);
   std::atomic<bool> is_over{false};
   std::thread waiter([&] {
@@ -628,9 +562,7 @@ TEST_F(DbBackgroundTest, CloseDoesNotWaitForAThread) {
   options_.level0_file_num_compaction_trigger = 1;
   Open();
   Put("a", "1");
-  FlushOptions no_wait;
-  no_wait.wait = false;
-  ASSERT_TRUE(Ok(db_->Flush(no_wait)));
+  ASSERT_TRUE(Ok(db_->Flush({.wait = false})));
   Close();
   env.RunLate();
   options_.env = Env::Default();

@@ -5,18 +5,11 @@
 // a time before the database was made; what the database reports and how long
 // it waits must be as with a good clock.
 
-#include <algorithm>
-#include <atomic>
-#include <cerrno>
-#include <chrono>
-#include <sstream>
-#include <string>
-#include <vector>
-
 #include "env/file_names.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
 #include "test/testing/env/slow_tables_env.h"
+#include "test/testing/test_headers.h"
 #include "varve/listener.h"
 #include "varve/statistics.h"
 #include "varve/testing/fault_injection_env.h"
@@ -178,8 +171,7 @@ TEST_F(DbClockTest, StoppedWritersReportTheirWait) {
 TEST_F(DbClockTest, ResumesByItselfAndReadsWhileReadOnly) {
   Open();
   ASSERT_TRUE(Ok(db_->Put({}, "a", "1")));
-  FailureOptions how;
-  how.once = false;
+  FailureOptions how{.once = false};
   faulty_.SetPathFilter(".sst");
   faulty_.FailAfter(0, Status::FromErrno("injected", ENOSPC), kWriteOperation,
                     how);

@@ -6,18 +6,12 @@
 // threads, bytes of the budget of write buffers and of the block cache, before
 // Open, after Close and after the destructor; and the same data afterwards.
 #include <dirent.h>
-#include <gtest/gtest.h>
-
-#include <functional>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "experimental/ablation.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/machine/live_threads.h"
 #include "test/testing/temp_dir.h"
-#include "varve/db.h"
+#include "test/testing/test_headers.h"
 #include "varve/write_buffer_manager.h"
 
 namespace varve {
@@ -26,20 +20,17 @@ namespace {
 using Call = std::function<Status(DB*)>;
 
 WriteOptions Sync() {
-  WriteOptions options;
-  options.sync = true;
+  WriteOptions options{.sync = true};
   return options;
 }
 
 WriteOptions Unlogged() {
-  WriteOptions options;
-  options.disable_wal = true;
+  WriteOptions options{.disable_wal = true};
   return options;
 }
 
 WriteOptions NoSlowdown() {
-  WriteOptions options;
-  options.no_slowdown = true;
+  WriteOptions options{.no_slowdown = true};
   return options;
 }
 
@@ -114,8 +105,7 @@ const std::vector<std::pair<const char*, Call>>& Reads() {
        }},
       {"Get at a snapshot",
        [](DB* db) {
-         ReadOptions options;
-         options.snapshot = db->GetSnapshot();
+         ReadOptions options{.snapshot = db->GetSnapshot()};
          std::string value;
          const Status status = db->Get(options, "table", &value);
          db->ReleaseSnapshot(options.snapshot);

@@ -7,16 +7,11 @@
 // deletions, compared with a std::map in random walks; and readers of a fixed
 // moment while writers insert among the dead.
 
-#include <atomic>
-#include <map>
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "test/testing/comparators.h"
+#include "test/testing/db/iterator_walk.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 #include "varve/perf_context.h"
 #include "varve/write_batch.h"
 
@@ -51,36 +46,11 @@ class DbDeadWalkTest : public DbTestBase {
       model.erase(model.lower_bound(upper), model.end());
     }
     const auto it = db_->NewIterator(read);
-    auto at = model.end();
+    Entries::const_iterator at = model.end();
     for (int move = 0; move < 30; ++move) {
       const std::string target = KeyOf(rng->Below(keys));
-      const int kind =
-          at == model.end() ? rng->Between(0, 3) : rng->Between(0, 9);
-      if (kind == 0) {
-        it->SeekToFirst();
-        at = model.begin();
-      } else if (kind == 1) {
-        it->SeekToLast();
-        at = model.empty() ? model.end() : std::prev(model.end());
-      } else if (kind == 2) {
-        it->Seek(target);
-        at = model.lower_bound(target);
-      } else if (kind == 3) {
-        it->SeekForPrev(target);
-        at = model.upper_bound(target);
-        at = at == model.begin() ? model.end() : std::prev(at);
-      } else if (kind % 2 == 0) {
-        it->Next();
-        ++at;
-      } else {
-        it->Prev();
-        at = at == model.begin() ? model.end() : std::prev(at);
-      }
-      ASSERT_TRUE(Ok(it->status()));
-      ASSERT_EQ(it->Valid(), at != model.end()) << "move " << kind;
-      if (at == model.end()) continue;
-      ASSERT_EQ(it->key().ToString(), at->first) << "move " << kind;
-      ASSERT_EQ(it->value().ToString(), at->second);
+      TakeRandomStep(rng->Next(), target, model, it.get(), &at);
+      ASSERT_EQ(At(*it), At(model, at)) << "move " << move;
     }
   }
 
@@ -126,9 +96,8 @@ class DbDeadWalkTest : public DbTestBase {
       }
       ASSERT_NO_FATAL_FAILURE(CheckMoves(&rng, model, {}, keys));
       for (const auto& [snapshot, seen] : snapshots) {
-        ReadOptions read;
-        read.snapshot = snapshot;
-        ASSERT_NO_FATAL_FAILURE(CheckMoves(&rng, seen, read, keys));
+        ASSERT_NO_FATAL_FAILURE(
+            CheckMoves(&rng, seen, {.snapshot = snapshot}, keys));
       }
     }
     for (const auto& [snapshot, seen] : snapshots) {
@@ -177,11 +146,7 @@ TEST_F(DbDeadWalkTest, CountsWhatItSkips) {
       const PerfContext before = *GetPerfContext();
       {
         const auto it = db_->NewIterator({});
-        if (forward) {
-          it->Seek("0");
-        } else {
-          it->SeekForPrev("9");
-        }
+        Walk(it.get(), forward ? "seek:0" : "for_prev:9");
         ASSERT_TRUE(it->Valid());
         EXPECT_EQ(it->key(), Slice(forward ? "~last" : "!first"));
       }
@@ -197,8 +162,7 @@ TEST_F(DbDeadWalkTest, CountsWhatItSkips) {
     }
     SetPerfLevel(PerfLevel::kDisable);
     // The deleted keys and their values are still there for the snapshot.
-    ReadOptions read;
-    read.snapshot = snapshot;
+    ReadOptions read{.snapshot = snapshot};
     EntryList entries;
     ASSERT_TRUE(Ok(ScanForward(db_.get(), read, &entries)));
     EXPECT_EQ(entries.size(), kKeys + 2);
@@ -224,11 +188,7 @@ TEST_F(DbDeadWalkTest, ManyVersionsBelowADeletion) {
     const uint64_t before = GetPerfContext()->internal_key_skipped_count;
     {
       const auto it = db_->NewIterator({});
-      if (forward) {
-        it->Seek("0");
-      } else {
-        it->SeekForPrev("9");
-      }
+      Walk(it.get(), forward ? "seek:0" : "for_prev:9");
       ASSERT_TRUE(it->Valid());
       EXPECT_EQ(it->key(), Slice(forward ? "~last" : "!first"));
     }
@@ -255,8 +215,7 @@ TEST_F(DbDeadWalkTest, WalksWhileLeavesAreSplit) {
     }
   }
   const Snapshot* snapshot = db_->GetSnapshot();
-  ReadOptions read;
-  read.snapshot = snapshot;
+  ReadOptions read{.snapshot = snapshot};
   std::atomic<int> writers{2};
   std::vector<std::thread> threads;
   for (uint64_t w = 0; w < 2; ++w) {
@@ -264,9 +223,8 @@ TEST_F(DbDeadWalkTest, WalksWhileLeavesAreSplit) {
       Rng rng(w + 1);
       for (int i = 0; i < 20000; ++i) {
         const uint64_t number = rng.Below(10 * kKeys);
-        const Status s = rng.OneIn(2) ? db_->Put({}, KeyOf(number), "new")
-                                      : db_->Delete({}, KeyOf(number));
-        EXPECT_TRUE(Ok(s));
+        EXPECT_TRUE(Ok(rng.OneIn(2) ? db_->Put({}, KeyOf(number), "new")
+                                    : db_->Delete({}, KeyOf(number))));
       }
       writers.fetch_sub(1);
     });

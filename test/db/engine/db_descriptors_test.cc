@@ -6,17 +6,10 @@
 // lowered and raised, and descriptors that the program takes, while databases
 // are open. test/proof/descriptor_limit_test.cc has the large databases.
 
-#include <gmock/gmock.h>
-
-#include <filesystem>
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "experimental/ablation_experiment.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/env/descriptor_limit.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {

@@ -5,21 +5,12 @@
 // signal, however the log is written. Method: ext4 on a loop device whose own
 // file system is shut down; the writers run in a child.
 
-#include <gtest/gtest.h>
 #include <sys/wait.h>
-
-#include <atomic>
-#include <chrono>
-#include <memory>
-#include <string>
-#include <thread>
-#include <tuple>
-#include <vector>
 
 #include "test/testing/db_helpers.h"
 #include "test/testing/env/failing_file_system.h"
 #include "test/testing/temp_dir.h"
-#include "varve/db.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {
@@ -41,11 +32,9 @@ class DbFailingDeviceTest
     for (int t = 0; t < 2; ++t) {
       writers.emplace_back([&, t] {
         for (int i = 0; i < 1000000; ++i) {
-          WriteOptions write_options;
-          write_options.sync = failed && i % 16 == 0;
           const Status status =
-              db->Put(write_options, std::to_string(t) + Key(i % 1000),
-                      std::string(100, 'v'));
+              db->Put({.sync = failed && i % 16 == 0},
+                      std::to_string(t) + Key(i % 1000), std::string(100, 'v'));
           if (status.ok()) continue;
           if (status.IsIOError()) ++errors;
           return;

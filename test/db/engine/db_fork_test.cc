@@ -10,18 +10,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <cstdlib>
-#include <memory>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
-
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
+#include "test/testing/env/hook_env.h"
 #include "test/testing/forked.h"
 #include "test/testing/sanitizers.h"
+#include "test/testing/test_headers.h"
 #include "varve/catalog.h"
 #include "varve/read_transaction.h"
 
@@ -45,51 +39,24 @@ class DbForkTest : public DbTestBase {
 
 std::unique_ptr<DB>* global_db = nullptr;
 
-// A directory whose syncs wait on demand.
-class SlowDirectoryEnv : public EnvWrapper {
- public:
-  using EnvWrapper::EnvWrapper;
-  Status NewDirectory(const std::string& path,
-                      std::unique_ptr<Directory>* directory) override {
-    Status status = target()->NewDirectory(path, directory);
-    if (status.ok()) {
-      *directory = std::make_unique<Slow>(this, std::move(*directory));
-    }
-    return status;
-  }
-
-  std::atomic<bool> waits{false};
-  std::atomic<bool> is_waiting{false};
-
- private:
-  class Slow : public Directory {
-   public:
-    Slow(SlowDirectoryEnv* env, std::unique_ptr<Directory> target)
-        : env_(env), target_(std::move(target)) {}
-    Status Sync() override {
-      while (env_->waits) {
-        env_->is_waiting = true;
-        std::this_thread::yield();
-      }
-      return target_->Sync();
-    }
-
-   private:
-    SlowDirectoryEnv* const env_;
-    const std::unique_ptr<Directory> target_;
-  };
-};
-
 TEST_F(DbForkTest, ResumeInAChildWaitsForNoSyncOfTheParent) {
-  SlowDirectoryEnv env(Env::Default());
+  HookEnv env(kSyncDirectoryOperation);
+  std::atomic<bool> waits{false}, is_waiting{false};
+  env.hook = [&](const std::string&) {
+    while (waits) {
+      is_waiting = true;
+      std::this_thread::yield();
+    }
+    return Status::OK();
+  };
   options_.env = &env;
   Open();
   Put("a", "1");
-  env.waits = true;
+  waits = true;
   std::thread other([this] { EXPECT_TRUE(Ok(db_->Flush({}))); });
-  while (!env.is_waiting) std::this_thread::yield();
+  while (!is_waiting) std::this_thread::yield();
   EXPECT_EQ(RunForked([this] { return db_->Resume().ok() ? 1 : 0; }, 10), 0);
-  env.waits = false;
+  waits = false;
   other.join();
   EXPECT_EQ(Get("a"), "1");
   db_.reset();
@@ -326,8 +293,7 @@ TEST_F(DbForkTest, DaemonGoesOnWithTheDatabase) {
     char byte = 0;
     ASSERT_EQ(read(ready[0], &byte, 1), 1);
     EXPECT_EQ(byte, 'y');
-    const Status status = TryOpen();
-    EXPECT_TRUE(status.IsBusy()) << status.ToString();
+    EXPECT_TRUE(IsBusy(TryOpen()));
     close(go[1]);
     ASSERT_EQ(read(ready[0], &byte, 1), 1);
     EXPECT_EQ(byte, 'y');

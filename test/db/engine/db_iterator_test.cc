@@ -5,11 +5,10 @@
 // memtables, level-0 tables and deeper levels; random walks compared with a
 // std::map.
 
-#include <iterator>
-#include <string>
-
+#include "test/testing/db/iterator_walk.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 #include "varve/statistics.h"
 
 namespace varve::test {
@@ -18,13 +17,6 @@ namespace {
 class DbIteratorTest : public DbTestBase {
  protected:
   void SetUp() override { Open(); }
-
-  // "key=value", or what else it is.
-  static std::string At(const Iterator& it) {
-    if (!it.status().ok()) return it.status().ToString();
-    if (!it.Valid()) return "end";
-    return it.key().ToString() + "=" + it.value().ToString();
-  }
 
   // b, d, f in the last level; b overwritten and c, e deleted in level 0;
   // d deleted, g put in the memtable.
@@ -49,76 +41,30 @@ TEST_F(DbIteratorTest, IsNotValidBeforeASeek) {
 
 TEST_F(DbIteratorTest, FindsNothingInAnEmptyDatabase) {
   auto it = db_->NewIterator({});
-  it->SeekToFirst();
-  EXPECT_EQ(At(*it), "end");
-  it->SeekToLast();
-  EXPECT_EQ(At(*it), "end");
-  it->Seek("");
-  EXPECT_EQ(At(*it), "end");
-  it->SeekForPrev("z");
-  EXPECT_EQ(At(*it), "end");
+  EXPECT_EQ(Walk(it.get(), "first last seek: for_prev:z"), "end end end end");
 }
 
 TEST_F(DbIteratorTest, MergesAllPlacesInBothDirections) {
   FillAllPlaces();
   auto it = db_->NewIterator({});
-  it->SeekToFirst();
-  EXPECT_EQ(At(*it), "b=level0");
-  it->Next();
-  EXPECT_EQ(At(*it), "f=bottom");
-  it->Next();
-  EXPECT_EQ(At(*it), "g=memory");
-  it->Next();
-  EXPECT_EQ(At(*it), "end");
-  it->SeekToLast();
-  EXPECT_EQ(At(*it), "g=memory");
-  it->Prev();
-  EXPECT_EQ(At(*it), "f=bottom");
-  it->Prev();
-  EXPECT_EQ(At(*it), "b=level0");
-  it->Prev();
-  EXPECT_EQ(At(*it), "end");
+  EXPECT_EQ(Walk(it.get(), "first next next next last prev prev prev"),
+            "b=level0 f=bottom g=memory end g=memory f=bottom b=level0 end");
 }
 
 TEST_F(DbIteratorTest, SeeksSkipDeletedKeys) {
   FillAllPlaces();
   auto it = db_->NewIterator({});
-  it->Seek("c");
-  EXPECT_EQ(At(*it), "f=bottom");
-  it->Seek("g");
-  EXPECT_EQ(At(*it), "g=memory");
-  it->Seek("g0");
-  EXPECT_EQ(At(*it), "end");
-  it->SeekForPrev("e");
-  EXPECT_EQ(At(*it), "b=level0");
-  it->SeekForPrev("f");
-  EXPECT_EQ(At(*it), "f=bottom");
-  it->SeekForPrev("zz");
-  EXPECT_EQ(At(*it), "g=memory");
-  it->SeekForPrev("a");
-  EXPECT_EQ(At(*it), "end");
-  it->SeekForPrev("");
-  EXPECT_EQ(At(*it), "end");
+  EXPECT_EQ(Walk(it.get(),
+                 "seek:c seek:g seek:g0 for_prev:e for_prev:f for_prev:zz "
+                 "for_prev:a for_prev:"),
+            "f=bottom g=memory end b=level0 f=bottom g=memory end end");
 }
 
 TEST_F(DbIteratorTest, ChangesDirectionAnywhere) {
   FillAllPlaces();
   auto it = db_->NewIterator({});
-  it->Seek("f");
-  it->Prev();
-  EXPECT_EQ(At(*it), "b=level0");
-  it->Next();
-  EXPECT_EQ(At(*it), "f=bottom");
-  it->Next();
-  EXPECT_EQ(At(*it), "g=memory");
-  it->Prev();
-  EXPECT_EQ(At(*it), "f=bottom");
-  it->Prev();
-  it->Next();
-  EXPECT_EQ(At(*it), "f=bottom");
-  it->SeekToLast();
-  it->Next();
-  EXPECT_EQ(At(*it), "end");
+  EXPECT_EQ(Walk(it.get(), "seek:f, prev next next prev prev, next last, next"),
+            "b=level0 f=bottom g=memory f=bottom f=bottom end");
 }
 
 TEST_F(DbIteratorTest, StaysWithinBounds) {
@@ -128,22 +74,9 @@ TEST_F(DbIteratorTest, StaysWithinBounds) {
   options.iterate_lower_bound = &lower;
   options.iterate_upper_bound = &upper;
   auto it = db_->NewIterator(options);
-  it->SeekToFirst();
-  EXPECT_EQ(At(*it), "f=bottom");
-  it->Next();
-  EXPECT_EQ(At(*it), "end");
-  it->SeekToLast();
-  EXPECT_EQ(At(*it), "f=bottom");
-  it->Prev();
-  EXPECT_EQ(At(*it), "end");
-  it->Seek("a");
-  EXPECT_EQ(At(*it), "f=bottom");
-  it->Seek("z");
-  EXPECT_EQ(At(*it), "end");
-  it->SeekForPrev("z");
-  EXPECT_EQ(At(*it), "f=bottom");
-  it->SeekForPrev("b");
-  EXPECT_EQ(At(*it), "end");
+  EXPECT_EQ(Walk(it.get(),
+                 "first next last prev seek:a seek:z for_prev:z for_prev:b"),
+            "f=bottom end f=bottom end f=bottom end f=bottom end");
 }
 
 TEST_F(DbIteratorTest, SeeksWithinBoundsAsTheyAreThen) {
@@ -157,23 +90,12 @@ TEST_F(DbIteratorTest, SeeksWithinBoundsAsTheyAreThen) {
   EXPECT_EQ(At(*it), "f=bottom");
   lower = "a";
   upper = "f";
-  it->SeekToLast();
-  EXPECT_EQ(At(*it), "b=level0");
-  it->SeekToFirst();
-  EXPECT_EQ(At(*it), "b=level0");
-  it->Next();
-  EXPECT_EQ(At(*it), "end");
+  EXPECT_EQ(Walk(it.get(), "last first next"), "b=level0 b=level0 end");
   lower = "f";
   upper = "z";
-  it->Seek("a");
-  EXPECT_EQ(At(*it), "f=bottom");
-  it->Next();
-  EXPECT_EQ(At(*it), "g=memory");
+  EXPECT_EQ(Walk(it.get(), "seek:a next"), "f=bottom g=memory");
   upper = "g";
-  it->SeekForPrev("g");
-  EXPECT_EQ(At(*it), "f=bottom");
-  it->Prev();
-  EXPECT_EQ(At(*it), "end");
+  EXPECT_EQ(Walk(it.get(), "for_prev:g prev"), "f=bottom end");
 }
 
 TEST_F(DbIteratorTest, EmptyAndCrossedBoundsHoldNothing) {
@@ -186,14 +108,8 @@ TEST_F(DbIteratorTest, EmptyAndCrossedBoundsHoldNothing) {
     options.iterate_lower_bound = lower;
     options.iterate_upper_bound = upper;
     auto it = db_->NewIterator(options);
-    it->SeekToFirst();
-    EXPECT_EQ(At(*it), "end");
-    it->SeekToLast();
-    EXPECT_EQ(At(*it), "end");
-    it->Seek("f");
-    EXPECT_EQ(At(*it), "end");
-    it->SeekForPrev("f");
-    EXPECT_EQ(At(*it), "end");
+    EXPECT_EQ(Walk(it.get(), "first last seek:f for_prev:f"),
+              "end end end end");
   }
 }
 
@@ -207,12 +123,7 @@ TEST_F(DbIteratorTest, ShowsTheMomentItWasMade) {
   Put("c", "2");
   for (int i = 0; i < 3000; i++) Put(Key(i), std::string(100, 'x'));
   CompactAll();
-  it->SeekToFirst();
-  EXPECT_EQ(At(*it), "a=1");
-  it->Next();
-  EXPECT_EQ(At(*it), "b=1");
-  it->Next();
-  EXPECT_EQ(At(*it), "end");
+  EXPECT_EQ(Walk(it.get(), "first next next"), "a=1 b=1 end");
 }
 
 TEST_F(DbIteratorTest, MovesOverManyDeletedEntries) {
@@ -221,11 +132,7 @@ TEST_F(DbIteratorTest, MovesOverManyDeletedEntries) {
   for (int i = 0; i < 20000; i++) Delete(Key(i));
   Put("z", "2");
   auto it = db_->NewIterator({});
-  it->SeekToFirst();
-  it->Next();
-  EXPECT_EQ(At(*it), "z=2");
-  it->Prev();
-  EXPECT_EQ(At(*it), "a=1");
+  EXPECT_EQ(Walk(it.get(), "first, next prev"), "z=2 a=1");
 }
 
 // A step over a key of many versions is a few seeks, in both directions; with a
@@ -248,8 +155,7 @@ TEST_F(DbIteratorTest, StepsOverManyVersionsAreSeeks) {
   }
   for (int round = 0; round < 3; ++round) {
     SCOPED_TRACE(round);
-    ReadOptions read;
-    read.snapshot = snapshots[round];
+    ReadOptions read{.snapshot = snapshots[round]};
     const std::string k = "k=" + std::to_string(round * 2000 + 1999);
     const auto seeks = [this] {
       return options_.statistics->getTickerCount(Ticker::kNumberReseeks);
@@ -271,10 +177,7 @@ TEST_F(DbIteratorTest, StepsOverManyVersionsAreSeeks) {
       EXPECT_EQ(At(*it), k);
       it->Seek("k");
       EXPECT_EQ(At(*it), k);
-      it->Prev();
-      EXPECT_EQ(At(*it), "a=1");
-      it->Prev();
-      EXPECT_EQ(At(*it), "end");
+      EXPECT_EQ(Walk(it.get(), "prev prev"), "a=1 end");
       EXPECT_TRUE(Ok(it->status()));
     }
     // Some structures pass the deletions of one key step by step.
@@ -305,30 +208,8 @@ TEST_F(DbIteratorTest, RandomWalkFollowsTheModel) {
   auto at = entries.end();
   for (int i = 0; i < 20000; i++) {
     const std::string target = Key(rng.Between(-2, 610));
-    const uint64_t step = at == entries.end() ? rng.Below(4) : rng.Below(40);
-    if (step == 0) {
-      it->SeekToFirst();
-      at = entries.begin();
-    } else if (step == 1) {
-      it->SeekToLast();
-      at = std::prev(entries.end());
-    } else if (step == 2) {
-      it->Seek(target);
-      at = entries.lower_bound(target);
-    } else if (step == 3) {
-      it->SeekForPrev(target);
-      at = entries.upper_bound(target);
-      at = at == entries.begin() ? entries.end() : std::prev(at);
-    } else if (step % 2 == 0) {
-      it->Next();
-      ++at;
-    } else {
-      it->Prev();
-      at = at == entries.begin() ? entries.end() : std::prev(at);
-    }
-    ASSERT_EQ(At(*it),
-              at == entries.end() ? "end" : at->first + "=" + at->second)
-        << "step " << i << ", kind " << step << ", target " << target;
+    TakeRandomStep(rng.Next(), target, entries, it.get(), &at);
+    ASSERT_EQ(At(*it), At(entries, at)) << "step " << i << " to " << target;
   }
 }
 
@@ -339,8 +220,7 @@ TEST_F(DbIteratorTest, ReadOptionsDoNotChangeResults) {
     Put(Key(i), expected[Key(i)]);
   }
   Flush();
-  ReadOptions options;
-  options.fill_cache = false;
+  ReadOptions options{.fill_cache = false};
   EXPECT_TRUE(HasEntries(db_.get(), ToList(expected), options));
   options.verify_checksums = false;
   EXPECT_TRUE(HasEntries(db_.get(), ToList(expected), options));
@@ -379,9 +259,8 @@ TEST_F(DbSnapshotTest, KeepsItsViewThroughOverwriteFlushAndCompaction) {
     CompactAll();
     for (const auto& [snapshot, entries] : snapshots) {
       if (snapshot == nullptr) continue;
-      ReadOptions options;
-      options.snapshot = snapshot;
-      ASSERT_TRUE(HasEntries(db_.get(), ToList(entries), options))
+      ASSERT_TRUE(
+          HasEntries(db_.get(), ToList(entries), {.snapshot = snapshot}))
           << "snapshot " << snapshot->GetSequenceNumber();
     }
   }
@@ -400,16 +279,14 @@ TEST_F(DbSnapshotTest, OfAnEmptyDatabaseStaysEmpty) {
   Flush();
   CompactAll();
   EXPECT_EQ(Get("a", snapshot), "NotFound");
-  ReadOptions options;
-  options.snapshot = snapshot;
+  ReadOptions options{.snapshot = snapshot};
   EXPECT_TRUE(HasEntries(db_.get(), {}, options));
   db_->ReleaseSnapshot(snapshot);
 }
 
 TEST_F(DbSnapshotTest, IteratorOutlivesTheSnapshotItWasMadeOf) {
   Put("a", "1");
-  ReadOptions options;
-  options.snapshot = db_->GetSnapshot();
+  ReadOptions options{.snapshot = db_->GetSnapshot()};
   Delete("a");
   auto it = db_->NewIterator(options);
   db_->ReleaseSnapshot(options.snapshot);

@@ -7,15 +7,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <filesystem>
-#include <functional>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {
@@ -43,9 +38,7 @@ class DbLifecycleTest : public DbTestBase {
 
 TEST_F(DbLifecycleTest, MissingDatabaseIsRefusedWithoutCreateIfMissing) {
   options_.create_if_missing = false;
-  Status s = TryOpen();
-  EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
-  EXPECT_TRUE(Contains(s.message(), "create_if_missing")) << s.ToString();
+  EXPECT_TRUE(IsInvalidArgument(TryOpen(), "create_if_missing"));
   EXPECT_EQ(db_, nullptr);
   EXPECT_FALSE(std::filesystem::exists(path_ + "/CURRENT"));
 }
@@ -53,9 +46,7 @@ TEST_F(DbLifecycleTest, MissingDatabaseIsRefusedWithoutCreateIfMissing) {
 TEST_F(DbLifecycleTest, ExistingDatabaseIsRefusedWithErrorIfExists) {
   MakeDatabase(10);
   options_.error_if_exists = true;
-  Status s = TryOpen();
-  EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
-  EXPECT_TRUE(Contains(s.message(), "error_if_exists")) << s.ToString();
+  EXPECT_TRUE(IsInvalidArgument(TryOpen(), "error_if_exists"));
   options_.error_if_exists = false;
   Open();
   EXPECT_TRUE(HasEntries(db_.get(), ToList(expected_)));
@@ -122,13 +113,11 @@ TEST_F(DbLifecycleTest, SecondOpenIsBusyUntilTheFirstIsClosed) {
   Open();
   Put("a", "1");
   std::unique_ptr<DB> second;
-  Status s = DB::Open(options_, path_, &second);
-  EXPECT_TRUE(s.IsBusy()) << s.ToString();
+  EXPECT_TRUE(IsBusy(DB::Open(options_, path_, &second)));
   EXPECT_EQ(second, nullptr);
   // The same directory under another name.
   std::filesystem::create_directory_symlink(path_, dir_.Sub("link"));
-  s = DB::Open(options_, dir_.Sub("link"), &second);
-  EXPECT_TRUE(s.IsBusy()) << s.ToString();
+  EXPECT_TRUE(IsBusy(DB::Open(options_, dir_.Sub("link"), &second)));
   EXPECT_TRUE(DestroyDB(path_, options_).IsBusy());
   EXPECT_TRUE(RepairDB(path_, options_).IsBusy());
   Put("b", "2");
@@ -157,9 +146,7 @@ TEST_F(DbLifecycleTest, LockOfAnotherProcessNamesItsPid) {
   char byte = 0;
   ASSERT_EQ(read(ready[0], &byte, 1), 1);
   ASSERT_EQ(byte, 'y');
-  Status s = TryOpen();
-  EXPECT_TRUE(s.IsBusy()) << s.ToString();
-  EXPECT_TRUE(Contains(s.message(), std::to_string(child))) << s.ToString();
+  EXPECT_TRUE(IsBusy(TryOpen(), std::to_string(child)));
   close(done[1]);
   int status = 0;
   waitpid(child, &status, 0);
@@ -171,8 +158,7 @@ TEST_F(DbLifecycleTest, LockOfAnotherProcessNamesItsPid) {
 
 TEST_F(DbLifecycleTest, WritesWithoutWalAreFlushedByClose) {
   Open();
-  WriteOptions no_wal;
-  no_wal.disable_wal = true;
+  WriteOptions no_wal{.disable_wal = true};
   ASSERT_TRUE(Ok(db_->Put(no_wal, "a", "1")));
   EXPECT_EQ(Get("a"), "1");
   Put("b", "with a log");
@@ -185,9 +171,7 @@ TEST_F(DbLifecycleTest, WritesWithoutWalAreFlushedByClose) {
 TEST_F(DbLifecycleTest, WritesWithoutWalMayBeLostIfAskedFor) {
   options_.avoid_flush_during_shutdown = true;
   Open();
-  WriteOptions no_wal;
-  no_wal.disable_wal = true;
-  ASSERT_TRUE(Ok(db_->Put(no_wal, "a", "1")));
+  ASSERT_TRUE(Ok(db_->Put({.disable_wal = true}, "a", "1")));
   Put("b", "with a log");
   Reopen();
   EXPECT_TRUE(HasEntries(db_.get(), {{"b", "with a log"}}));
@@ -195,20 +179,14 @@ TEST_F(DbLifecycleTest, WritesWithoutWalMayBeLostIfAskedFor) {
 
 TEST_F(DbLifecycleTest, SyncWithoutWalIsRefused) {
   Open();
-  WriteOptions contradiction;
-  contradiction.disable_wal = true;
-  contradiction.sync = true;
-  Status s = db_->Put(contradiction, "a", "1");
-  EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
-  EXPECT_TRUE(Contains(s.message(), "disable_wal")) << s.ToString();
+  EXPECT_TRUE(IsInvalidArgument(
+      db_->Put({.sync = true, .disable_wal = true}, "a", "1"), "disable_wal"));
   EXPECT_EQ(Get("a"), "NotFound");
 }
 
 TEST_F(DbLifecycleTest, SyncedWritesAndSyncWalSucceed) {
   Open();
-  WriteOptions sync;
-  sync.sync = true;
-  ASSERT_TRUE(Ok(db_->Put(sync, "a", "1")));
+  ASSERT_TRUE(Ok(db_->Put({.sync = true}, "a", "1")));
   Put("b", "2");
   ASSERT_TRUE(Ok(db_->SyncWAL()));
   ASSERT_TRUE(Ok(db_->SyncWAL()));
@@ -284,14 +262,12 @@ TEST_F(DbLifecycleTest, IsNotOpenedWithoutTheLockWhileItIsMade) {
   options_.env = &env;
   options_.create_if_missing = false;
   env.after_list = make;
-  Status s = TryOpen();
-  EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
+  EXPECT_TRUE(IsInvalidArgument(TryOpen()));
   first.reset();
   ASSERT_TRUE(Ok(DestroyDB(path_, options_)));
   std::filesystem::create_directory(path_);
   env.before_list = make;
-  s = TryOpen();
-  EXPECT_TRUE(s.IsBusy()) << s.ToString();
+  EXPECT_TRUE(IsBusy(TryOpen()));
   first.reset();
   Open();
   EXPECT_EQ(Get("a"), "1");

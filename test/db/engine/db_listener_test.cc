@@ -5,16 +5,9 @@
 // is held. Method: a listener that records all calls and reads the DB in them;
 // flushes, compactions, stalls and failures at will.
 
-#include <atomic>
-#include <condition_variable>
-#include <functional>
-#include <mutex>
-#include <set>
-#include <thread>
-#include <utility>
-
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
+#include "test/testing/test_headers.h"
 #include "varve/listener.h"
 #include "varve/testing/fault_injection_env.h"
 
@@ -29,59 +22,33 @@ class Recorder final : public EventListener {
     CompactionJobInfo compaction;
     WriteStallInfo stall;
     TableFileInfo table;
-    std::string where;
-    Status status;
+    std::pair<std::string, Status> error;
   };
 
   void OnFlushBegin(const FlushJobInfo& info) override {
-    Note note;
-    note.what = "flush begins";
-    note.flush = info;
-    Add(note);
+    Add("flush begins", &Note::flush, info);
   }
   void OnFlushCompleted(const FlushJobInfo& info) override {
-    Note note;
-    note.what = "flush ends";
-    note.flush = info;
-    Add(note);
+    Add("flush ends", &Note::flush, info);
   }
   void OnCompactionBegin(const CompactionJobInfo& info) override {
-    Note note;
-    note.what = "compaction begins";
-    note.compaction = info;
-    Add(note);
+    Add("compaction begins", &Note::compaction, info);
   }
   void OnCompactionCompleted(const CompactionJobInfo& info) override {
-    Note note;
-    note.what = "compaction ends";
-    note.compaction = info;
-    Add(note);
+    Add("compaction ends", &Note::compaction, info);
   }
   void OnStallConditionsChanged(const WriteStallInfo& info) override {
-    Note note;
-    note.what = "stall";
-    note.stall = info;
-    Add(note);
+    Add("stall", &Note::stall, info);
   }
   void OnBackgroundError(const std::string& where,
                          const Status& status) override {
-    Note note;
-    note.what = "error";
-    note.where = where;
-    note.status = status;
-    Add(note);
+    Add("error", &Note::error, {where, status});
   }
   void OnTableFileCreated(const TableFileInfo& info) override {
-    Note note;
-    note.what = "created";
-    note.table = info;
-    Add(note);
+    Add("created", &Note::table, info);
   }
   void OnTableFileDeleted(const TableFileInfo& info) override {
-    Note note;
-    note.what = "deleted";
-    note.table = info;
-    Add(note);
+    Add("deleted", &Note::table, info);
   }
 
   std::vector<Note> Notes(const std::string& what) {
@@ -107,8 +74,12 @@ class Recorder final : public EventListener {
   std::function<void()> meanwhile = [] {};
 
  private:
-  void Add(const Note& note) {
+  template <typename Info>
+  void Add(const char* what, Info Note::*part, const Info& info) {
     meanwhile();
+    Note note;
+    note.what = what;
+    note.*part = info;
     std::lock_guard lock(mutex_);
     notes_.push_back(note);
   }
@@ -247,9 +218,7 @@ TEST_F(DbListenerTest, TellsOfWritersThatWaitForAFlush) {
     };
     while (!is_told()) std::this_thread::yield();
     EXPECT_EQ(Number("varve.is-write-stopped"), 1u);
-    WriteOptions at_once;
-    at_once.no_slowdown = true;
-    EXPECT_TRUE(db_->Put(at_once, Key(1), "1").IsIncomplete());
+    EXPECT_TRUE(db_->Put({.no_slowdown = true}, Key(1), "1").IsIncomplete());
     const auto told = recorder_->Notes("stall");
     EXPECT_STREQ(told.back().stall.cause, "memtables waiting for flush");
     EXPECT_FALSE(done);
@@ -285,7 +254,7 @@ TEST_F(DbListenerTest, TellsOfErrorsOnce) {
   faulty.ClearFailure();
   ASSERT_TRUE(Ok(db_->Resume()));
   EXPECT_EQ(recorder_->Notes("error").size(), 1u);
-  EXPECT_EQ(recorder_->Notes("error")[0].where, "a flush");
+  EXPECT_EQ(recorder_->Notes("error")[0].error.first, "a flush");
   EXPECT_TRUE(Ok(recorder_->Notes("flush ends").back().flush.status));
   db_.reset();
 }
@@ -376,8 +345,7 @@ TEST_F(DbListenerTest, HasReceivedAllCallsWhenCloseReturns) {
   for (int round = 0; round < 5; round++) {
     recorder_->Clear();
     Open();
-    FlushOptions options;
-    options.wait = false;
+    FlushOptions options{.wait = false};
     for (int i = 0; i < 3; i++) {
       Put(Key(i), "1");
       ASSERT_TRUE(Ok(db_->Flush(options)));

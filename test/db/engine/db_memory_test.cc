@@ -6,17 +6,12 @@
 // whose memtables are filled by one thread and freed by another, and whose
 // blocks are read by threads that have ended.
 
-#include <gtest/gtest.h>
 #include <pthread.h>
-
-#include <memory>
-#include <string>
-#include <thread>
-#include <utility>
 
 #include "experimental/ablation_experiment.h"
 #include "monitoring/memory_accounting.h"
 #include "test/testing/db_helpers.h"
+#include "test/testing/test_headers.h"
 #include "util/threads/epoch.h"
 
 namespace varve::test {

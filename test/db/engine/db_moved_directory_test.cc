@@ -7,11 +7,8 @@
 
 #include <unistd.h>
 
-#include <filesystem>
-#include <string>
-#include <utility>
-
 #include "test/testing/db_helpers.h"
+#include "test/testing/test_headers.h"
 #include "varve/catalog.h"
 
 namespace varve::test {
@@ -60,8 +57,7 @@ class DbMovedDirectoryTest : public DbTestBase {
   }
   // A write that meets the device.
   Status SyncedPut(DB* db) {
-    WriteOptions sync;
-    sync.sync = true;
+    WriteOptions sync{.sync = true};
     return db->Put(sync, "synced", "x");
   }
 };
@@ -106,11 +102,8 @@ TEST_F(DbMovedDirectoryTest, RemovedDirectoryIsReportedBySyncAndClose) {
   Open();
   Work(db_.get(), "one");
   fs::remove_all(path_);
-  const Status put = SyncedPut(db_.get());
-  EXPECT_TRUE(put.IsIOError()) << put.ToString();
-  EXPECT_TRUE(Contains(put.message(), "removed")) << put.ToString();
-  const Status close = db_->Close();
-  EXPECT_TRUE(close.IsIOError()) << close.ToString();
+  EXPECT_TRUE(IsIOError(SyncedPut(db_.get()), "removed"));
+  EXPECT_TRUE(IsIOError(db_->Close()));
   EXPECT_FALSE(fs::exists(path_));
 }
 
@@ -118,9 +111,7 @@ TEST_F(DbMovedDirectoryTest, RemovedDirectoryIsReportedByTheNextLog) {
   Open();
   Put("a", "1");
   fs::remove_all(path_);
-  const Status flush = db_->Flush({});
-  EXPECT_TRUE(flush.IsIOError()) << flush.ToString();
-  EXPECT_TRUE(Contains(flush.message(), "removed")) << flush.ToString();
+  EXPECT_TRUE(IsIOError(db_->Flush({}), "removed"));
   EXPECT_TRUE(db_->Put({}, "b", "2").IsIOError());
   EXPECT_FALSE(db_->Resume().ok());
   EXPECT_FALSE(db_->CreateCheckpoint(dir_.Sub("copy")).ok());
@@ -162,9 +153,7 @@ TEST_F(DbMovedDirectoryTest, DatabaseOnItsRemovedFilesIsNotTouched) {
   std::unique_ptr<DB> second;
   ASSERT_TRUE(Ok(DB::Open(options_, path_, &second)));
   Work(second.get(), "two");
-  const Status flush = db_->Flush({});
-  EXPECT_TRUE(flush.IsIOError()) << flush.ToString();
-  EXPECT_TRUE(Contains(flush.message(), "LOCK")) << flush.ToString();
+  EXPECT_TRUE(IsIOError(db_->Flush({}), "LOCK"));
   EXPECT_FALSE(SyncedPut(db_.get()).ok());
   EXPECT_FALSE(db_->Close().ok());
   Work(second.get(), "more");
@@ -184,9 +173,7 @@ TEST_F(DbMovedDirectoryTest, ThroughAWrapperItIsNoticed) {
   ASSERT_TRUE(Ok(DB::Open(options_, path_, &second)));
   Work(second.get(), "two");
   EXPECT_TRUE(Ok(first->Put({}, "unsynced", "x")));
-  const Status flush = first->Flush({});
-  EXPECT_TRUE(flush.IsIOError()) << flush.ToString();
-  EXPECT_TRUE(Contains(flush.message(), "moved")) << flush.ToString();
+  EXPECT_TRUE(IsIOError(first->Flush({}), "moved"));
   EXPECT_FALSE(first->CompactRange({}, nullptr, nullptr).ok());
   EXPECT_FALSE(first->Close().ok());
   Work(second.get(), "more");

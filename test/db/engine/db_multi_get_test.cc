@@ -7,21 +7,14 @@
 // also of errors; damaged bytes and failing reads; a count of what goes
 // through io_uring at a time.
 
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "env/io_ring.h"
 #include "experimental/ablation_experiment.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/env/ring_faults.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/run_threads.h"
 #include "util/threads/epoch.h"
-#include "varve/db.h"
 #include "varve/filter_policy.h"
 #include "varve/statistics.h"
 #include "varve/testing/fault_injection_env.h"
@@ -93,8 +86,7 @@ class DbMultiGetTest : public ::testing::Test {
     ASSERT_TRUE(Ok(DB::OpenForReadOnly(options, path_, one)));
     Options again = options;
     if (again.block_cache != nullptr) {
-      CacheOptions cache;
-      cache.capacity_bytes = options.block_cache->GetCapacity();
+      CacheOptions cache{.capacity_bytes = options.block_cache->GetCapacity()};
       again.block_cache =
           NewBlockCache(TEST_ChoicesOf(options).block_cache, cache);
     }
@@ -166,11 +158,7 @@ TEST_F(DbMultiGetTest, ThreadsReadTogetherFromFewOpenFiles) {
   options.max_open_files = 16;
   std::unique_ptr<DB> one, other;
   ASSERT_NO_FATAL_FAILURE(OpenTwo(options, &one, &other));
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&] { CheckBatches(one.get(), other.get(), {}, 25); });
-  }
-  for (std::thread& thread : threads) thread.join();
+  RunThreads(4, [&](int) { CheckBatches(one.get(), other.get(), {}, 25); });
 }
 
 TEST_F(DbMultiGetTest, DamageIsReportedForAffectedKeys) {
@@ -262,8 +250,7 @@ TEST_F(DbMultiGetTest, CountsTheBytesThatGetWouldRead) {
     names.push_back(Key(i));
   }
   const std::vector<Slice> keys(names.begin(), names.end());
-  ReadOptions read;
-  read.fill_cache = false;
+  ReadOptions read{.fill_cache = false};
   db->MultiGet(read, keys, &values);  // Opens tables.
   const auto count = [&](const std::function<void()>& reads) {
     const auto bytes = [&] {
@@ -294,8 +281,7 @@ TEST_F(DbMultiGetTest, BlocksOfAllLevelsAreReadTogether) {
     names.push_back(Key(i));
   }
   const std::vector<Slice> keys(names.begin(), names.end());
-  ReadOptions read;
-  read.fill_cache = false;
+  ReadOptions read{.fill_cache = false};
   db->MultiGet(read, keys, &values);
   const RingSubmit before = TEST_SetRingSubmit(&CountingSubmit);
   const uint64_t submissions = ring_faults.submissions;

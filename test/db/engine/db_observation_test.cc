@@ -3,16 +3,11 @@
 // Goal: statistics, properties and approximate sizes are correct. Method:
 // operations with known effects, and the files of the directory.
 
-#include <filesystem>
-#include <map>
-#include <set>
-#include <sstream>
-#include <string>
-
 #include "env/file_names.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
 #include "test/testing/table_bytes.h"
+#include "test/testing/test_headers.h"
 #include "varve/statistics.h"
 
 namespace varve::test {
@@ -46,9 +41,7 @@ TEST_F(DbObservationTest, StatisticsCount) {
   EXPECT_EQ(count(Ticker::kBytesRead), 30u);
   EXPECT_GE(count(Ticker::kNoFileOpens), 1u);
   const uint64_t synced = count(Ticker::kWalFileSynced);
-  WriteOptions sync;
-  sync.sync = true;
-  ASSERT_TRUE(Ok(db_->Put(sync, "a", "1")));
+  ASSERT_TRUE(Ok(db_->Put({.sync = true}, "a", "1")));
   EXPECT_EQ(count(Ticker::kWalFileSynced), synced + 1);
   auto it = db_->NewIterator({});
   it->SeekToFirst();

@@ -4,16 +4,11 @@
 // mean there. Method: databases that are in a known state, and tables and
 // times that are known.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <memory>
-#include <string>
-
 #include "test/testing/db_helpers.h"
+#include "test/testing/env/date_env.h"
 #include "test/testing/env/pausing_env.h"
 #include "test/testing/fixtures.h"
+#include "test/testing/test_headers.h"
 #include "varve/compression_type.h"
 #include "varve/env.h"
 
@@ -22,15 +17,6 @@ namespace {
 
 using testing::HasSubstr;
 using testing::Not;
-
-// A clock that shows a fixed time until it is set.
-class DateEnv final : public EnvWrapper {
- public:
-  explicit DateEnv(Env* target) : EnvWrapper(target) {}
-  uint64_t NowMicros() override { return now_s * 1000000; }
-
-  std::atomic<uint64_t> now_s{1000};
-};
 
 class DbPropertyTest : public DbTestBase {
  protected:
@@ -176,7 +162,7 @@ TEST_F(DbPropertyTest, TheSuperVersionsNumberRises) {
 
 // Compactions do not make data younger; that is what RocksDB's tables say, too.
 TEST_F(DbPropertyTest, TheOldestKeyIsAsOldAsTheFirstTableOfItsData) {
-  DateEnv env(Env::Default());
+  DateEnv env(1000);
   options_.env = &env;
   Open();
   EXPECT_EQ(Number("rocksdb.estimate-oldest-key-time"), 0u);

@@ -7,19 +7,14 @@
 // failed. Method: each kind of file failing in each way, Resume, a power cut
 // that takes all that was not synced; a real device that is full.
 
-#include <algorithm>
-#include <atomic>
-#include <cerrno>
-#include <chrono>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "env/file_names.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/env/holds_a_table_env.h"
+#include "test/testing/env/hook_env.h"
 #include "test/testing/env/small_file_system.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/run_threads.h"
 #include "varve/testing/fault_injection_env.h"
 
 namespace varve::test {
@@ -46,9 +41,7 @@ class DbResumeTest : public ::testing::Test {
     ASSERT_TRUE(Ok(DB::Open(options_, "/db/it", &db_)));
   }
   Status Put(const std::string& key, bool sync) {
-    WriteOptions options;
-    options.sync = sync;
-    Status s = db_->Put(options, key, "value of " + key);
+    Status s = db_->Put({.sync = sync}, key, "value of " + key);
     if (s.ok()) (sync ? synced_ : written_).push_back(key);
     return s;
   }
@@ -66,11 +59,8 @@ class DbResumeTest : public ::testing::Test {
   }
   void FailFromNowOn(const Failure& failure) {
     faulty_.SetPathFilter(failure.part);
-    FailureOptions how;
-    how.once = false;
-    how.partial_append = failure.partial;
     faulty_.FailAfter(0, FaultInjectionEnv::InjectedError(), failure.kinds,
-                      how);
+                      {.once = false, .partial_append = failure.partial});
   }
   // The tables have the same key, so that there is something to compact.
   void OpenWithTwoTables() {
@@ -95,9 +85,7 @@ class DbResumeTest : public ::testing::Test {
   void CutPower() {
     faulty_.SetFilesystemActive(false);
     db_.reset();
-    CrashOptions crash;
-    crash.lose_everything_unsynced = true;
-    ASSERT_TRUE(Ok(faulty_.CrashAndReset(crash)));
+    ASSERT_TRUE(Ok(faulty_.CrashAndReset({.lose_everything_unsynced = true})));
     Open();
   }
   // Synced writes survive a power cut, and so does this one.
@@ -196,8 +184,7 @@ TEST_F(DbResumeTest, WaitsForCompactions) {
     std::thread compacter;
     if (manual) {
       compacter = std::thread([&] {
-        const Status s = db_->CompactRange({}, nullptr, nullptr);
-        EXPECT_TRUE(s.IsIOError()) << s.ToString();
+        EXPECT_TRUE(IsIOError(db_->CompactRange({}, nullptr, nullptr)));
       });
     } else {
       ASSERT_TRUE(Ok(db_->SetOptions({{"disable_auto_compactions", "false"}})));
@@ -248,7 +235,7 @@ TEST_F(DbResumeTest, FailedDirectorySyncOfAWriteIsReportedToJobs) {
     std::thread job([&] {
       const Status s =
           flushes ? db_->Flush({}) : db_->CompactRange({}, nullptr, nullptr);
-      EXPECT_TRUE(s.IsIOError()) << s.ToString();
+      EXPECT_TRUE(IsIOError(s));
     });
     holding.AwaitHeld();
     // The name of the newest log, and of the job's table.
@@ -265,31 +252,27 @@ TEST_F(DbResumeTest, FailedDirectorySyncOfAWriteIsReportedToJobs) {
 
 // and here a write while a flush that heard of it clears up.
 TEST_F(DbResumeTest, FailedDirectorySyncOfAFlushIsReportedToWrites) {
-  class HoldsARemovalEnv : public EnvWrapper {
-   public:
-    explicit HoldsARemovalEnv(Env* target) : EnvWrapper(target) {}
-    Status RemoveFile(const std::string& path) override {
-      if (path.ends_with(".sst") && holds_next.exchange(false)) {
-        holds = true;
-        while (holds) std::this_thread::yield();
-      }
-      return target()->RemoveFile(path);
+  HookEnv holding(kRemoveOperation, ".sst", &faulty_);
+  std::atomic<bool> holds_next{false}, holds{false};
+  holding.hook = [&](const std::string&) {
+    if (holds_next.exchange(false)) {
+      holds = true;
+      while (holds) std::this_thread::yield();
     }
-    std::atomic<bool> holds_next{false}, holds{false};
+    return Status::OK();
   };
-  HoldsARemovalEnv holding(&faulty_);
   options_.env = &holding;
   options_.disable_auto_compactions = true;
   OpenWithTwoTables();
   if (HasFatalFailure()) return;
   ASSERT_TRUE(Ok(Put("b", true)));
-  holding.holds_next = true;
+  holds_next = true;
   FailNextDirectorySync();
   std::thread flusher([&] { EXPECT_TRUE(db_->Flush({}).IsIOError()); });
-  while (!holding.holds) std::this_thread::yield();
+  while (!holds) std::this_thread::yield();
   EXPECT_FALSE(IsReadOnly());
   EXPECT_FALSE(Put("c", true).ok());
-  holding.holds = false;
+  holds = false;
   flusher.join();
   // The new log may have no durable name, even if it is empty.
   ResumeAndExpectAllAfterAPowerCut("d");
@@ -343,16 +326,12 @@ TEST_F(DbResumeTest, OneOfManyDoesNotRestoreAClearedError) {
     FailNextDirectorySync();
     ASSERT_FALSE(db_->Put({}, "a", "b").ok() && db_->Flush({}).ok());
     std::atomic<int> forgiven{0};
-    std::vector<std::thread> threads;
-    for (int i = 0; i < 4; ++i) {
-      threads.emplace_back([&] {
-        EXPECT_TRUE(Ok(db_->Resume()));
-        ++forgiven;
-        // It must not become read-only again.
-        while (forgiven < 4) EXPECT_FALSE(IsReadOnly());
-      });
-    }
-    for (std::thread& thread : threads) thread.join();
+    RunThreads(4, [&](int) {
+      EXPECT_TRUE(Ok(db_->Resume()));
+      ++forgiven;
+      // It must not become read-only again.
+      while (forgiven < 4) EXPECT_FALSE(IsReadOnly());
+    });
     if (HasFailure()) return;
   }
 }
@@ -474,10 +453,8 @@ TEST_F(DbResumeTest, CutDuringResumeLosesNothingSynced) {
     faulty_.FailAfter(0, FaultInjectionEnv::InjectedError(), kSyncOperation);
     EXPECT_FALSE(Put("failed", true).ok());
     faulty_.SetPathFilter("");
-    FailureOptions all;
-    all.once = false;
     faulty_.FailAfter(n, FaultInjectionEnv::InjectedError(),
-                      kAllOperations & ~kReadingOperations, all);
+                      kAllOperations & ~kReadingOperations, {.once = false});
     if (db_->Resume().ok()) {
       Put("after" + std::to_string(n), true).IgnoreError();  // May fail too.
     }
@@ -494,14 +471,11 @@ TEST_F(DbResumeTest, ResumesByItselfWhenThereIsSpaceAgain) {
     Open();
     ASSERT_TRUE(Ok(Put(std::string("before ") + part, false)));
     faulty_.SetPathFilter(part);
-    FailureOptions full;
-    full.once = false;
-    full.partial_append = true;
     faulty_.FailAfter(0, Status::FromErrno("test", EDQUOT), kWriteOperation,
-                      full);
+                      {.once = false, .partial_append = true});
     Status s = Put(std::string("at the end ") + part, false);
     if (s.ok()) s = db_->Flush({});
-    EXPECT_TRUE(s.IsNoSpace()) << s.ToString();
+    EXPECT_TRUE(IsNoSpace(s));
     EXPECT_TRUE(IsReadOnly());
     EXPECT_TRUE(Put("refused", false).IsNoSpace());
     // Until it has tried once, in vain.
@@ -542,9 +516,7 @@ TEST_F(DbResumeTest, CloseEndsAResumeThatWaitsForAQueuedFlush) {
         Env::Priority::kHigh)));
   }
   ASSERT_TRUE(Ok(Put("a", false)));
-  FlushOptions options;
-  options.wait = false;
-  ASSERT_TRUE(Ok(db_->Flush(options)));
+  ASSERT_TRUE(Ok(db_->Flush({.wait = false})));
   faulty_.SetPathFilter(".log");
   faulty_.FailAfter(0, Status::FromErrno("disk", ENOSPC), kWriteOperation);
   EXPECT_TRUE(Put("b", false).IsNoSpace());
@@ -563,15 +535,12 @@ TEST_F(DbResumeTest, CloseEndsAResumeThatWaitsForAQueuedFlush) {
 
 TEST_F(DbResumeTest, CloseReportsUnsavedUpdates) {
   Open();
-  WriteOptions without_log;
-  without_log.disable_wal = true;
-  ASSERT_TRUE(Ok(db_->Put(without_log, "a", "1")));
+  ASSERT_TRUE(Ok(db_->Put({.disable_wal = true}, "a", "1")));
   faulty_.SetPathFilter(".sst");
   faulty_.FailAfter(0, Status::IOError("injected"), kSyncOperation);
   EXPECT_FALSE(db_->Flush({}).ok());
   faulty_.ClearFailure();
-  const Status status = db_->Close();
-  EXPECT_TRUE(status.IsIOError()) << status.ToString();
+  EXPECT_TRUE(IsIOError(db_->Close()));
 }
 
 // Its pages are lost, though the next sync of the file returns OK.
@@ -585,8 +554,7 @@ TEST_F(DbResumeTest, CloseDoesNotTrustALogWhoseSyncHasFailed) {
   faulty_.FailAfter(0, Status::IOError("injected"), kSyncOperation);
   EXPECT_FALSE(db_->Resume().ok());
   faulty_.ClearFailure();
-  const Status status = db_->Close();
-  EXPECT_TRUE(status.IsIOError()) << status.ToString();
+  EXPECT_TRUE(IsIOError(db_->Close()));
 }
 
 // A later sync of the directory says OK, and does not bring its name back.
@@ -596,9 +564,7 @@ TEST_F(DbResumeTest, CloseDoesNotTrustALogWhoseNameIsLost) {
   Open();
   ASSERT_TRUE(Ok(Put("a", true)));
   holding.HoldNext(/*refuses=*/false);
-  FlushOptions begin_only;
-  begin_only.wait = false;
-  ASSERT_TRUE(Ok(db_->Flush(begin_only)));
+  ASSERT_TRUE(Ok(db_->Flush({.wait = false})));
   holding.AwaitHeld();
   ASSERT_TRUE(Ok(Put("b", false)));  // To the new log.
   FailNextDirectorySync();
@@ -608,8 +574,7 @@ TEST_F(DbResumeTest, CloseDoesNotTrustALogWhoseNameIsLost) {
   faulty_.FailAfter(0, Status::IOError("injected"), kSyncOperation);
   EXPECT_FALSE(db_->Resume().ok());
   faulty_.ClearFailure();
-  const Status status = db_->Close();
-  EXPECT_TRUE(status.IsIOError()) << status.ToString();
+  EXPECT_TRUE(IsIOError(db_->Close()));
   CutPower();
   if (HasFatalFailure()) return;
   ExpectAll(synced_);
@@ -631,10 +596,8 @@ TEST_F(DbResumeTest, CloseSyncsTheLogAlthoughAFlushFailed) {
 TEST_F(DbResumeTest, CloseDoesNotWaitForSpace) {
   Open();
   ASSERT_TRUE(Ok(Put("a", false)));
-  FailureOptions full;
-  full.once = false;
   faulty_.FailAfter(0, Status::FromErrno("test", ENOSPC), kWriteOperation,
-                    full);
+                    {.once = false});
   EXPECT_TRUE(Put("b", false).IsNoSpace());
   db_->Close().IgnoreError();  // That it returns is the point.
   db_.reset();
@@ -672,7 +635,7 @@ TEST_P(FullDeviceTest, KeepsAcknowledgedWritesAndContinues) {
     if (s.ok()) written++;
   };
   while (s.ok() && written < 10000) put();
-  EXPECT_TRUE(s.IsNoSpace()) << s.ToString();
+  EXPECT_TRUE(IsNoSpace(s));
   const int when_full = written;
   for (int i = 0; i < 10; i++) put();
   ASSERT_TRUE(Ok(Env::Default()->RemoveFile(ballast)));

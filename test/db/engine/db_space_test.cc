@@ -5,22 +5,12 @@
 // environment of few MiB, filled until writes are refused for good; and a real
 // file system of 16 MiB where one may be mounted.
 
-#include <atomic>
-#include <chrono>
-#include <filesystem>
-#include <functional>
-#include <map>
-#include <memory>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
-
 #include "test/testing/db_helpers.h"
-#include "test/testing/env/forwarding_file.h"
+#include "test/testing/env/hook_env.h"
 #include "test/testing/env/small_device_env.h"
 #include "test/testing/env/small_file_system.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {
@@ -57,7 +47,7 @@ class DbSpaceTest : public ::testing::TestWithParam<size_t> {
         model_[Key(number)] = value;
         ++written_;
       } else {
-        ASSERT_TRUE(status.IsNoSpace()) << status.ToString();
+        ASSERT_TRUE(IsNoSpace(status));
         std::this_thread::sleep_for(std::chrono::milliseconds(1));
       }
     }
@@ -168,10 +158,9 @@ TEST_P(DbSpaceTest, DeletionsAreTakenBesideRefusedWrites) {
     });
   }
   for (int i = 0; i < 100; ++i) {
-    const Status status = i % 2 == 0
-                              ? db_->DeleteRange({}, Key(2 * i), Key(2 * i + 2))
-                              : db_->Delete({}, Key(2 * i));
-    EXPECT_TRUE(Ok(status)) << i;
+    EXPECT_TRUE(Ok(i % 2 == 0 ? db_->DeleteRange({}, Key(2 * i), Key(2 * i + 2))
+                              : db_->Delete({}, Key(2 * i))))
+        << i;
     model_.erase(Key(2 * i));
     if (i % 2 == 0) model_.erase(Key(2 * i + 1));
   }
@@ -201,8 +190,7 @@ TEST_P(DbSpaceTest, SnapshotsKeepTheirVersions) {
   DeleteRange("", "z");
   // There may be no space for it.
   db_->CompactRange({}, nullptr, nullptr).IgnoreError();
-  ReadOptions options;
-  options.snapshot = snapshot;
+  ReadOptions options{.snapshot = snapshot};
   EntryList entries;
   ASSERT_TRUE(Ok(ScanForward(db_.get(), options, &entries)));
   EXPECT_TRUE(SameEntries(all, entries));
@@ -212,44 +200,10 @@ TEST_P(DbSpaceTest, SnapshotsKeepTheirVersions) {
   EXPECT_LT(device_.UsedBytes(), kDeviceBytes / 10);
 }
 
-// Calls a function before the next append to a MANIFEST.
-class ManifestHookEnv : public EnvWrapper {
- public:
-  using EnvWrapper::EnvWrapper;
-  Status NewWritableFile(const std::string& path, const FileOptions& options,
-                         std::unique_ptr<WritableFile>* file) override {
-    Status status = target()->NewWritableFile(path, options, file);
-    if (status.ok() && Contains(path, "MANIFEST")) {
-      *file = std::make_unique<File>(this, std::move(*file));
-    }
-    return status;
-  }
-  void Arm(std::function<void()> function) {
-    function_ = std::move(function);
-    armed_ = true;
-  }
-
- private:
-  class File final : public ForwardingFile {
-   public:
-    File(ManifestHookEnv* env, std::unique_ptr<WritableFile> target)
-        : ForwardingFile(std::move(target)), env_(env) {}
-    Status Append(const Slice& data) override {
-      if (env_->armed_.exchange(false)) env_->function_();
-      return ForwardingFile::Append(data);
-    }
-
-   private:
-    ManifestHookEnv* const env_;
-  };
-
-  std::function<void()> function_;
-  std::atomic<bool> armed_{false};
-};
-
 // A compaction that begins while the edit is written that removes tables.
 TEST_P(DbSpaceTest, TablesThatAreRemovedAreNoInputs) {
-  ManifestHookEnv env(&device_);
+  HookEnv env(kWriteOperation, "MANIFEST", &device_);
+  std::atomic<bool> armed{false};
   options_.env = &env;
   options_.disable_auto_compactions = true;
   options_.num_levels = 2;
@@ -272,7 +226,8 @@ TEST_P(DbSpaceTest, TablesThatAreRemovedAreNoInputs) {
   device_.SetCapacity(device_.UsedBytes() + (100 << 10));
   std::thread other;
   Status other_status;
-  env.Arm([&] {
+  env.hook = [&](const std::string&) {
+    if (!armed.exchange(false)) return Status::OK();
     device_.SetCapacity(4 * kDeviceBytes);
     other = std::thread([&] {
       CompactRangeOptions compaction;
@@ -285,7 +240,9 @@ TEST_P(DbSpaceTest, TablesThatAreRemovedAreNoInputs) {
       other_status = db_->CompactRange(compaction, &first, &last);
     });
     std::this_thread::sleep_for(std::chrono::milliseconds(200));
-  });
+    return Status::OK();
+  };
+  armed = true;
   EXPECT_TRUE(Ok(db_->CompactRange({}, nullptr, nullptr)));
   ASSERT_TRUE(other.joinable());
   other.join();
@@ -366,9 +323,7 @@ TEST_P(DbSpaceTest, ResumeStartsCompactionsThatPaused) {
   for (int table = 4; status.ok() && table < 20; ++table) {
     status = write_table(table, 1);
   }
-  EXPECT_TRUE(status.IsNoSpace()) << status.ToString();
-  EXPECT_TRUE(Contains(status.message(), "writes are stopped"))
-      << status.ToString();
+  EXPECT_TRUE(IsNoSpace(status, "writes are stopped"));
   EXPECT_FALSE(IsReadOnly());
   device_.SetCapacity(4 * kDeviceBytes);
   EXPECT_TRUE(Ok(db_->Resume()));
@@ -457,7 +412,7 @@ TEST(DbSpaceMountTest, LogsToBeMappedKeepSpaceForDeletions) {
       status = db->Put({}, Key(i), value);
       if (status.ok()) model[Key(i)] = value;
     }
-    ASSERT_TRUE(status.IsNoSpace()) << status.ToString();
+    ASSERT_TRUE(IsNoSpace(status));
     // The log had allocated space for these, or the device had it.
     ASSERT_GT(model.size(), short_of_space ? 200u : 40u);
     for (int i = 0; i < 100; ++i) {

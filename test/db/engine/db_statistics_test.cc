@@ -150,8 +150,7 @@ TEST_F(DbStatisticsTest, CountsEntriesPassedOver) {
   for (int i = 3; i < 6; ++i) Delete(Key(i));
   const Snapshot* snapshot = db_->GetSnapshot();
   Put(Key(2), "unseen");
-  ReadOptions then;
-  then.snapshot = snapshot;
+  ReadOptions then{.snapshot = snapshot};
   const auto walk = [&](bool backward, int* entries) {
     SetPerfLevel(PerfLevel::kEnableCount);
     GetPerfContext()->Reset();
@@ -201,9 +200,7 @@ TEST_F(DbStatisticsTest, CountsWritesAndTheirOutcomes) {
   batch.Put(Key(1), "1");
   batch.Put(Key(2), "2");
   ASSERT_TRUE(Ok(db_->Write({}, &batch)));
-  WriteOptions unlogged;
-  unlogged.disable_wal = true;
-  ASSERT_TRUE(Ok(db_->Put(unlogged, Key(3), "3")));
+  ASSERT_TRUE(Ok(db_->Put({.disable_wal = true}, Key(3), "3")));
   Put(Key(4), std::string(5000, 'x'));
   EXPECT_EQ(Count(Ticker::kNumberKeysWritten), 4u);
   EXPECT_EQ(Count(Ticker::kWriteDoneBySelf), 3u);
@@ -477,9 +474,7 @@ TEST_F(DbStatisticsTest, PerfContextTimesIfAsked) {
   GetPerfContext()->Reset();
   GetIOStatsContext()->Reset();
   EXPECT_EQ(Get(Key(1)), "value");
-  WriteOptions sync;
-  sync.sync = true;
-  ASSERT_TRUE(Ok(db_->Put(sync, Key(1), "1")));
+  ASSERT_TRUE(Ok(db_->Put({.sync = true}, Key(1), "1")));
   const PerfContext& perf = *GetPerfContext();
   EXPECT_GT(perf.get_from_memtable_time, 0u);
   EXPECT_GT(perf.get_from_output_files_time, perf.block_read_time);

@@ -5,16 +5,10 @@
 // library. Method: a database, and traces, that have all kinds of threads at
 // work; the signal masks of all threads but the test's own.
 
-#include <chrono>
 #include <csignal>
-#include <cstdint>
-#include <filesystem>
-#include <fstream>
-#include <set>
-#include <string>
-#include <thread>
 
 #include "test/testing/db_helpers.h"
+#include "test/testing/test_headers.h"
 #include "varve/trace.h"
 
 namespace varve::test {

@@ -8,15 +8,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <atomic>
-#include <cstring>
-#include <fstream>
-#include <functional>
-#include <thread>
-
 #include "experimental/ablation_experiment.h"
 #include "test/testing/db_helpers.h"
-#include "test/testing/env/forwarding_file.h"
+#include "test/testing/env/hook_env.h"
+#include "test/testing/test_headers.h"
 #include "test/testing/trace_tree.h"
 
 namespace varve::test {
@@ -114,12 +109,10 @@ TEST_F(DbTraceTest, WritesShowTheirSteps) {
   Open();
   EXPECT_EQ(Work([&] { Put("a", "1"); }),
             "r(DB::Write(WAL append memtable insert))");
-  WriteOptions sync;
-  sync.sync = true;
+  WriteOptions sync{.sync = true};
   EXPECT_EQ(Work([&] { EXPECT_TRUE(Ok(db_->Put(sync, "a", "1"))); }),
             "r(DB::Write(WAL append WAL sync memtable insert))");
-  WriteOptions no_log;
-  no_log.disable_wal = true;
+  WriteOptions no_log{.disable_wal = true};
   EXPECT_EQ(Work([&] { EXPECT_TRUE(Ok(db_->Put(no_log, "a", "1"))); }),
             "r(DB::Write(memtable insert))");
 }
@@ -215,41 +208,6 @@ TEST_F(DbTraceTest, AblationsTraceTheirWay) {
 
 // ---- Group commit -----------------------------------------------------------
 
-// Holds the first write to a log until it is let go.
-class HoldingEnv : public EnvWrapper {
- public:
-  HoldingEnv() : EnvWrapper(Env::Default()) {}
-
-  Status NewWritableFile(const std::string& path, const FileOptions& options,
-                         std::unique_ptr<WritableFile>* file) override {
-    Status status = EnvWrapper::NewWritableFile(path, options, file);
-    if (status.ok() && path.ends_with(".log")) {
-      *file = std::make_unique<HoldingFile>(this, std::move(*file));
-    }
-    return status;
-  }
-
-  std::atomic<bool> hold = false;
-  std::atomic<bool> held = false;
-
- private:
-  class HoldingFile : public ForwardingFile {
-   public:
-    HoldingFile(HoldingEnv* env, std::unique_ptr<WritableFile> target)
-        : ForwardingFile(std::move(target)), env_(env) {}
-    Status Append(const Slice& data) override {
-      while (env_->hold) {
-        env_->held = true;
-        std::this_thread::yield();
-      }
-      return ForwardingFile::Append(data);
-    }
-
-   private:
-    HoldingEnv* const env_;
-  };
-};
-
 // A thread that sleeps in the kernel.
 bool IsAsleep(pid_t thread) {
   std::ifstream file("/proc/self/task/" + std::to_string(thread) + "/stat");
@@ -261,6 +219,9 @@ bool IsAsleep(pid_t thread) {
 
 class GroupTraceTest : public DbTraceTest {
  protected:
+  GroupTraceTest() {
+    env_.hook = [this](const std::string&) { return log_.Pass(); };
+  }
   ~GroupTraceTest() override { db_.reset(); }  // Before its Env.
 
   static constexpr int kWriters = 8;
@@ -269,9 +230,9 @@ class GroupTraceTest : public DbTraceTest {
   // until it continues, so they form one group. `write` is called by each of
   // them.
   void RunGroup(const std::function<void(int)>& write) {
-    env_.hold = true;
+    log_.Close();
     std::thread first([&] { Put("first", "1"); });
-    while (!env_.held) std::this_thread::yield();
+    log_.AwaitWaiting();
     std::atomic<pid_t> ids[kWriters] = {};
     std::vector<std::thread> writers;
     for (int i = 0; i < kWriters; i++) {
@@ -282,12 +243,13 @@ class GroupTraceTest : public DbTraceTest {
       // One after the other. What else could they sleep on?
       while (ids[i] == 0 || !IsAsleep(ids[i])) std::this_thread::yield();
     }
-    env_.hold = false;
+    log_.Open();
     first.join();
     for (auto& writer : writers) writer.join();
   }
 
-  HoldingEnv env_;
+  Gate log_;
+  HookEnv env_{kWriteOperation, ".log"};
 };
 
 // The same in all of them, by the same thread.
@@ -314,8 +276,7 @@ TEST_F(GroupTraceTest, OneLogWriteIsInTheTraceOfEachOfEightWriters) {
   options_.env = &env_;
   Open();
   BeginSession();
-  WriteOptions sync;
-  sync.sync = true;
+  WriteOptions sync{.sync = true};
   RunGroup([&](int i) { ASSERT_TRUE(Ok(db_->Put(sync, Key(i), "v"))); });
   auto traces = EndSession("DB::Write");
   // But for the one before them.

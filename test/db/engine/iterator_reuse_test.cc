@@ -6,16 +6,9 @@
 // in sequence, nested, of several databases, and moved between threads, while
 // the databases change.
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
+#include "test/testing/test_headers.h"
 #include "varve/testing/fault_injection_env.h"
 
 namespace varve::test {

@@ -7,15 +7,8 @@
 
 #include "varve/stackable_db.h"
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "test/testing/db_helpers.h"
+#include "test/testing/test_headers.h"
 #include "varve/checkpoint.h"
 #include "varve/read_transaction.h"
 
@@ -131,8 +124,7 @@ TEST_F(StackableDbTest, ForwardsCallsThatAreNotOverridden) {
   const Snapshot* const snapshot = db.GetSnapshot();
   EXPECT_EQ(snapshot->GetSequenceNumber(), db.GetLatestSequenceNumber());
   ASSERT_TRUE(Ok(db.Put({}, "a", "new")));
-  ReadOptions old;
-  old.snapshot = snapshot;
+  ReadOptions old{.snapshot = snapshot};
   std::string value;
   ASSERT_TRUE(Ok(db.Get(old, "a", &value)));
   EXPECT_EQ(value, "1");

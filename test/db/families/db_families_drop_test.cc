@@ -6,19 +6,13 @@
 // Method: drops at every point of a family's life, with handles, iterators,
 // snapshots and jobs that outlive them; kills at once after a drop.
 
-#include <atomic>
-#include <filesystem>
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "test/testing/db/families_fixture.h"
 #include "test/testing/env/hook_env.h"
 #include "test/testing/env/pausing_env.h"
 #include "test/testing/env/small_device_env.h"
 #include "test/testing/forked.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 #include "varve/checkpoint.h"
 #include "varve/read_transaction.h"
 
@@ -31,8 +25,7 @@ class DbFamiliesDropTest : public FamiliesTest {
     ASSERT_TRUE(Ok(db_->DropColumnFamily(At(name))));
   }
   void ExpectRefused(const Status& s) {
-    EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
-    EXPECT_TRUE(Contains(s.message(), "dropped")) << s.ToString();
+    EXPECT_TRUE(IsInvalidArgument(s, "dropped"));
   }
 };
 
@@ -43,8 +36,7 @@ TEST_F(DbFamiliesDropTest, HandleReadsOnAndWritesAreRefused) {
   FlushOne("a");
   PutIn("a", "memtable", "2");
   const Snapshot* const snapshot = db_->GetSnapshot();
-  ReadOptions at_snapshot;
-  at_snapshot.snapshot = snapshot;
+  ReadOptions at_snapshot{.snapshot = snapshot};
   ASSERT_TRUE(Ok(db_->Delete({}, At("a"), "gone")));
   ReadTransaction read(db_.get());
   auto before = db_->NewIterator({}, At("a"));
@@ -68,9 +60,7 @@ TEST_F(DbFamiliesDropTest, HandleReadsOnAndWritesAreRefused) {
   batch.Put(At("b"), "k", "1");
   batch.Delete(At("a"), "table");
   ExpectRefused(db_->Write({}, &batch));
-  WriteOptions unlogged;
-  unlogged.disable_wal = true;
-  ExpectRefused(db_->Write(unlogged, &batch));
+  ExpectRefused(db_->Write({.disable_wal = true}, &batch));
   ExpectRefused(db_->Flush({}, At("a")));
   ExpectRefused(db_->CompactRange({}, At("a"), nullptr, nullptr));
   EXPECT_TRUE(HasEntries(db_.get(), {}));
@@ -200,7 +190,7 @@ TEST_F(DbFamiliesDropTest, DropFreesLogsThatOnlyItNeeded) {
 
 // A flush and a compaction of a family end after its drop.
 TEST_F(DbFamiliesDropTest, JobsThatEndAfterTheDropInstallNothing) {
-  HookEnv env(false);
+  HookEnv env(kCreateOperation);
   for (const bool compacts : {false, true}) {
     for (const bool atomic : {false, true}) {
       SCOPED_TRACE(compacts ? "compaction" : "flush");
@@ -319,7 +309,7 @@ TEST_F(DbFamiliesDropTest, DropFreesTheSpaceOfAFullDevice) {
   for (int i = 0; i < 1000; ++i) {
     s = db_->Put({}, At("b"), "k", "after");
     if (s.ok()) break;
-    ASSERT_TRUE(s.IsNoSpace()) << s.ToString();
+    ASSERT_TRUE(IsNoSpace(s));
     env.SleepForMicroseconds(10000);
   }
   ASSERT_TRUE(Ok(s));
@@ -346,13 +336,12 @@ TEST_F(DbFamiliesDropTest, HandlesOutliveTheDb) {
     SCOPED_TRACE(name);
     EXPECT_EQ(handle->GetName(), name);
     std::string value;
-    Status s = db_->Get({}, handle, "k", &value);
-    EXPECT_TRUE(s.IsShutdownInProgress()) << s.ToString();
+    EXPECT_TRUE(IsShutdownInProgress(db_->Get({}, handle, "k", &value)));
     EXPECT_EQ(value, "");
     std::vector<std::string> values;
     for (const Status& each :
          db_->MultiGet({}, {handle, handle}, {"k", "l"}, &values)) {
-      EXPECT_TRUE(each.IsShutdownInProgress()) << each.ToString();
+      EXPECT_TRUE(IsShutdownInProgress(each));
     }
     const auto iterator = db_->NewIterator({}, handle);
     iterator->SeekToFirst();
@@ -434,8 +423,7 @@ TEST_F(DbFamiliesDropTest, CloseCountsIteratorsOfDroppedFamilies) {
 // A checkpoint has all families, and none that was dropped.
 TEST_F(DbFamiliesDropTest, CheckpointsHoldTheLiveFamilies) {
   OpenNew({"a", "b", "dropped"});
-  WriteOptions unlogged;
-  unlogged.disable_wal = true;
+  WriteOptions unlogged{.disable_wal = true};
   for (const std::string name : {"a", "b", "dropped", "default"}) {
     ASSERT_TRUE(Ok(db_->Put(unlogged, At(name), "unlogged", name)));
     PutIn(name, "k", name);

@@ -5,18 +5,9 @@
 // is there in part. Method: a short script that creates and drops families
 // between batches over several, with its n-th operation failing, for every n.
 
-#include <algorithm>
-#include <cerrno>
-#include <cinttypes>
-#include <map>
-#include <memory>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "test/testing/db_helpers.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 #include "varve/column_family.h"
 #include "varve/testing/fault_injection_env.h"
 
@@ -93,9 +84,7 @@ class DbFamiliesFaultTest : public ::testing::TestWithParam<bool> {
       batch.Put(handle, KeyOf(batches_.size() - 1), name);
       added.families.insert(name);
     }
-    WriteOptions options;
-    options.sync = sync;
-    Status s = db_->Write(options, &batch);
+    Status s = db_->Write({.sync = sync}, &batch);
     added.acknowledged = s.ok();
     return s;
   }
@@ -210,9 +199,8 @@ class DbFamiliesFaultTest : public ::testing::TestWithParam<bool> {
       if (power_cut) {
         faulty_->SetFilesystemActive(false);
         Release();
-        CrashOptions crash;
-        crash.lose_everything_unsynced = true;
-        ASSERT_TRUE(Ok(faulty_->CrashAndReset(crash)));
+        ASSERT_TRUE(
+            Ok(faulty_->CrashAndReset({.lose_everything_unsynced = true})));
       }
       ASSERT_NO_FATAL_FAILURE(OpenAll());
       ExpectBatches();
@@ -248,16 +236,12 @@ TEST_P(DbFamiliesFaultTest, AnySingleOperationMayFailBeforeAResume) {
 }
 
 TEST_P(DbFamiliesFaultTest, AnySingleOperationMayFindNoSpace) {
-  FailureOptions failure;
-  failure.partial_append = true;
-  FailEach(Status::FromErrno("test", ENOSPC), failure, true);
+  FailEach(Status::FromErrno("test", ENOSPC), {.partial_append = true}, true);
 }
 
 TEST_P(DbFamiliesFaultTest, TheDeviceMayFillUpAnywhere) {
-  FailureOptions failure;
-  failure.once = false;
-  failure.partial_append = true;
-  FailEach(Status::FromErrno("test", ENOSPC), failure, true, false,
+  FailEach(Status::FromErrno("test", ENOSPC),
+           {.once = false, .partial_append = true}, true, false,
            kWriteOperation | kCreateOperation | kSyncOperation);
 }
 
@@ -316,9 +300,7 @@ TEST_P(DbFamiliesFaultTest, ThePowerMayFailWithinAGroupOfEdits) {
     faulty_->SetPathFilter("");
     faulty_->SetFilesystemActive(false);
     Release();
-    CrashOptions crash;
-    crash.seed = seed;
-    ASSERT_TRUE(Ok(faulty_->CrashAndReset(crash)));
+    ASSERT_TRUE(Ok(faulty_->CrashAndReset({.seed = seed})));
     ASSERT_NO_FATAL_FAILURE(OpenAll());
     ExpectBatches();
     if (HasFailure()) return;

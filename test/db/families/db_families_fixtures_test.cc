@@ -5,16 +5,11 @@
 // Method: the fixtures cf-*, merge-uint64add, merge-stringappend-cf and
 // refuse-column-family-sst, with their expected contents by family.
 
-#include <algorithm>
-#include <map>
-#include <sstream>
-#include <string>
-#include <vector>
-
 #include "test/testing/comparators.h"
 #include "test/testing/db/families_fixture.h"
 #include "test/testing/fixtures.h"
 #include "test/testing/fixtures_dir.h"
+#include "test/testing/test_headers.h"
 #include "varve/merge_operator.h"
 
 namespace varve::test {
@@ -130,7 +125,7 @@ TEST_P(FamiliesFixtureTest, ReadOnlyShowsEachFamilyAndTouchesNothing) {
 TEST_P(FamiliesFixtureTest, OpeningWithoutTheirNamesIsRefused) {
   if (names_.size() == 1) return;  // There is nothing to leave out.
   const Status s = DB::Open(options_, path_, &db_);
-  EXPECT_TRUE(s.IsInvalidArgument()) << s.ToString();
+  EXPECT_TRUE(IsInvalidArgument(s));
   for (const std::string& name : names_) {
     if (name == kDefaultColumnFamilyName) continue;
     EXPECT_TRUE(Contains(s.message(), name)) << s.ToString();
@@ -159,9 +154,8 @@ TEST_P(FamiliesFixtureTest, StaysTheSameThroughWritingAndCompaction) {
   ReopenAll();
   ExpectAll();
   for (const auto& [name, handle] : handles_) {
-    CompactRangeOptions whole;
-    whole.rewrite_bottommost_level = true;
-    ASSERT_TRUE(Ok(db_->CompactRange(whole, handle, nullptr, nullptr)));
+    ASSERT_TRUE(Ok(db_->CompactRange({.rewrite_bottommost_level = true}, handle,
+                                     nullptr, nullptr)));
   }
   ExpectAll();
   EXPECT_TRUE(Ok(db_->VerifyChecksum()));

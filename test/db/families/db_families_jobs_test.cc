@@ -4,19 +4,8 @@
 // Goal: no work of a family waits for a long CompactRange of another family.
 // Method: a compaction filter that blocks, and calls for other families.
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <condition_variable>
-#include <functional>
-#include <map>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "test/testing/db/families_fixture.h"
+#include "test/testing/test_headers.h"
 #include "varve/checkpoint.h"
 #include "varve/compaction_filter.h"
 #include "varve/listener.h"

@@ -7,66 +7,15 @@
 // families; many families of which one is idle; a family whose flush does not
 // end.
 
-#include <algorithm>
-#include <atomic>
-#include <filesystem>
-#include <memory>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
-
 #include "test/testing/db/families_fixture.h"
-#include "test/testing/env/forwarding_file.h"
 #include "test/testing/env/hook_env.h"
 #include "test/testing/env/small_device_env.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 #include "varve/testing/fault_injection_env.h"
 
 namespace varve::test {
 namespace {
-
-// An Env that can hold back the next sync of a MANIFEST.
-class HeldManifestEnv final : public EnvWrapper {
- public:
-  HeldManifestEnv() : EnvWrapper(Env::Default()) {}
-
-  Status NewWritableFile(const std::string& path, const FileOptions& options,
-                         std::unique_ptr<WritableFile>* file) override {
-    Status status = EnvWrapper::NewWritableFile(path, options, file);
-    if (status.ok() && path.find("MANIFEST-") != std::string::npos) {
-      *file = std::make_unique<File>(std::move(*file), this);
-    }
-    return status;
-  }
-  void Hold() { holds_ = true; }
-  void AwaitSync() const { is_in_sync_.wait(false); }
-  void LetGo() {
-    holds_ = false;
-    holds_.notify_all();
-  }
-
- private:
-  class File final : public ForwardingFile {
-   public:
-    File(std::unique_ptr<WritableFile> target, HeldManifestEnv* env)
-        : ForwardingFile(std::move(target)), env_(env) {}
-    Status Sync() override {
-      if (env_->holds_) {
-        env_->is_in_sync_ = true;
-        env_->is_in_sync_.notify_all();
-        env_->holds_.wait(true);
-      }
-      return ForwardingFile::Sync();
-    }
-
-   private:
-    HeldManifestEnv* const env_;
-  };
-
-  std::atomic<bool> holds_ = false;
-  std::atomic<bool> is_in_sync_ = false;
-};
 
 class DbFamiliesLogsTest : public FamiliesTest {
  protected:
@@ -80,12 +29,12 @@ class DbFamiliesLogsTest : public FamiliesTest {
     return bytes;
   }
   WriteOptions Unlogged() const {
-    WriteOptions options;
-    options.disable_wal = true;
+    WriteOptions options{.disable_wal = true};
     return options;
   }
 
-  HeldManifestEnv env_;
+  Gate syncs_;
+  HookEnv env_{kSyncOperation, "MANIFEST-"};
 };
 
 // Each family's flush moves its own log number, and nobody else's.
@@ -139,9 +88,8 @@ TEST_F(DbFamiliesLogsTest, UpdatesInTablesAreNotReplayed) {
   FlushOne("a");
   ASSERT_TRUE(Ok(db_->Delete({}, At("a"), "k")));
   FlushOne("a");
-  CompactRangeOptions all;
-  all.rewrite_bottommost_level = true;
-  ASSERT_TRUE(Ok(db_->CompactRange(all, At("a"), nullptr, nullptr)));
+  ASSERT_TRUE(Ok(db_->CompactRange({.rewrite_bottommost_level = true}, At("a"),
+                                   nullptr, nullptr)));
   ASSERT_EQ(NumberIn("a", "varve.total-sst-files-size"), 0u);
   ReopenAsKilled();
   EXPECT_EQ(GetIn("a", "k"), "NotFound");
@@ -186,11 +134,10 @@ TEST_F(DbFamiliesLogsTest, ALogThatTheNewestEditNamesStays) {
   options_.wal_recovery_mode = WalRecoveryMode::kAbsoluteConsistency;
   OpenNew({"a"});
   PutIn("a", "k", "1");
-  env_.Hold();
-  FlushOptions options;
-  options.wait = false;
-  ASSERT_TRUE(Ok(db_->Flush(options, At("a"))));
-  env_.AwaitSync();
+  env_.hook = [this](const std::string&) { return syncs_.Pass(); };
+  syncs_.Close();
+  ASSERT_TRUE(Ok(db_->Flush({.wait = false}, At("a"))));
+  syncs_.AwaitWaiting();
   WriteBatch note;
   note.PutLogData(std::string(100000, 'n'));
   const std::vector<std::string> logs = LogFiles();
@@ -198,7 +145,7 @@ TEST_F(DbFamiliesLogsTest, ALogThatTheNewestEditNamesStays) {
     ASSERT_TRUE(Ok(db_->Write({}, &note)));
   }
   EXPECT_NE(LogFiles(), logs);
-  env_.LetGo();
+  syncs_.Open();
   ASSERT_TRUE(Ok(db_->WaitForCompact()));
   ReopenAsKilled();
   if (HasFatalFailure()) return;
@@ -265,7 +212,7 @@ TEST_F(DbFamiliesLogsTest, IdleFamilyDoesNotHoldTheLogs) {
 }
 
 TEST_F(DbFamiliesLogsTest, StallOfOneFamilyStopsNoOther) {
-  HookEnv env(false);
+  HookEnv env(kCreateOperation);
   options_.env = &env;
   std::atomic<bool> holds{false};
   std::atomic<int> held{0};
@@ -281,14 +228,13 @@ TEST_F(DbFamiliesLogsTest, StallOfOneFamilyStopsNoOther) {
   options_.max_total_wal_size = 1 << 30;
   OpenNew({"stuck", "free"});
   holds = true;
-  WriteOptions impatient;
-  impatient.no_slowdown = true;
+  WriteOptions impatient{.no_slowdown = true};
   Status s;
   int written = 0;
   while (s.ok() && written < 20000) {
     s = db_->Put(impatient, At("stuck"), Key(written++), std::string(100, 'x'));
   }
-  EXPECT_TRUE(s.IsIncomplete()) << s.ToString();
+  EXPECT_TRUE(IsIncomplete(s));
   for (int i = 0; i < 10000 && held == 0; ++i) {
     Env::Default()->SleepForMicroseconds(1000);
   }
@@ -308,7 +254,7 @@ TEST_F(DbFamiliesLogsTest, StallOfOneFamilyStopsNoOther) {
   batch.Put(At("free"), "f", "1");
   batch.Put(At("stuck"), "s", "1");
   s = db_->Write(impatient, &batch);
-  EXPECT_TRUE(s.IsIncomplete()) << s.ToString();
+  EXPECT_TRUE(IsIncomplete(s));
   EXPECT_EQ(GetIn("free", "f"), "NotFound");
   held = 0;
   ASSERT_TRUE(Ok(db_->Write({}, &batch)));
@@ -450,7 +396,7 @@ TEST_F(DbFamiliesLogsTest, FullDeviceLosesNothingInAnyFamily) {
     s = db_->Put({}, At(name), Key(i), value);
     if (s.ok()) models[name][Key(i)] = value;
   }
-  ASSERT_TRUE(s.IsNoSpace()) << s.ToString();
+  ASSERT_TRUE(IsNoSpace(s));
   for (const std::string name : {"a", "b", "default"}) {
     const std::string key = models[name].begin()->first;
     ASSERT_TRUE(Ok(db_->Delete({}, At(name), key))) << name;

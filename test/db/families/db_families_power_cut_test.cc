@@ -21,9 +21,7 @@ class DbFamiliesPowerCutTest : public FamiliesTest {
     faulty_.SetFilesystemActive(false);
     ReleaseHandles();
     db_.reset();
-    CrashOptions crash;
-    crash.lose_everything_unsynced = true;
-    ASSERT_TRUE(Ok(faulty_.CrashAndReset(crash)));
+    ASSERT_TRUE(Ok(faulty_.CrashAndReset({.lose_everything_unsynced = true})));
     OpenAll();
   }
 
@@ -72,8 +70,7 @@ TEST_F(DbFamiliesPowerCutTest, NoWriteIsKeptWithoutTheWritesBeforeIt) {
 // One flush of both. It ends within the log of the first, after the second's.
 TEST_F(DbFamiliesPowerCutTest, FamiliesOfAFlushMayEndInDifferentLogs) {
   OpenNew({"a", "b"});
-  FlushOptions no_wait;
-  no_wait.wait = false;
+  FlushOptions no_wait{.wait = false};
   jobs_.KeepBack(Env::Priority::kHigh);
   PutIn("a", "first", "value");
   ASSERT_TRUE(Ok(db_->Flush(no_wait, At("a"))));

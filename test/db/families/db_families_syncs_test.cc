@@ -4,16 +4,9 @@
 // others whatever the number of families. Method: databases in memory, and an
 // Env that counts syncs; failures and drops in the middle of a flush.
 
-#include <gtest/gtest.h>
-
-#include <functional>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "test/testing/db/families_fixture.h"
 #include "test/testing/env/counting_sync_env.h"
+#include "test/testing/test_headers.h"
 #include "varve/testing/fault_injection_env.h"
 
 namespace varve::test {
@@ -102,9 +95,7 @@ TEST_F(DbFamiliesSyncsTest, OfAnAtomicFlush) {
 
 TEST_F(DbFamiliesSyncsTest, OfAFlushAtClose) {
   OpenWithFamilies();
-  WriteOptions unlogged;
-  unlogged.disable_wal = true;
-  PutInAll(unlogged);
+  PutInAll({.disable_wal = true});
   ExpectFewSyncs(kFamilies, [&] { Close(); });
   OpenAll();
   ExpectAll();

@@ -5,21 +5,13 @@
 // which is compared with the headers. Each is called with each kind of handle.
 // Then both databases are as before, and open again.
 
-#include <gmock/gmock.h>
-
-#include <functional>
-#include <map>
-#include <memory>
 #include <regex>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "test/testing/db/families_fixture.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
 #include "test/testing/fixtures_dir.h"
+#include "test/testing/test_headers.h"
 #include "varve/column_family.h"
 #include "varve/merge_operator.h"
 #include "varve/read_transaction.h"

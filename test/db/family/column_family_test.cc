@@ -6,15 +6,10 @@
 
 #include "db/family/column_family.h"
 
-#include <gtest/gtest.h>
-
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "db/write/write_batch_internal.h"
 #include "test/testing/db/family_parts.h"
 #include "test/testing/db_helpers.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {

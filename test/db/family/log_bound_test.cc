@@ -5,13 +5,8 @@
 
 #include "db/family/log_bound.h"
 
-#include <gtest/gtest.h>
-
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "test/testing/db/engine_parts.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {

@@ -5,12 +5,11 @@
 // missing data. Method: the fixtures damaged-* (one healthy database, each
 // copy hurt in one place) and crafted-* (right checksums, wrong structure).
 
-#include <filesystem>
 #include <regex>
-#include <string>
 
 #include "test/testing/fixtures.h"
 #include "test/testing/fixtures_dir.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {
@@ -185,8 +184,7 @@ TEST_F(DbDamageTest, ATableThatGoesAwayIsNotAMissingKey) {
     const Status status = db_->Get({}, "key" + std::to_string(i), &value);
     if (status.ok()) continue;
     ++missed;
-    EXPECT_TRUE(status.IsCorruption()) << status.ToString();
-    EXPECT_NE(status.ToString().find(".sst"), std::string::npos);
+    EXPECT_TRUE(IsCorruption(status, ".sst"));
   }
   EXPECT_GE(missed, kTables - 16);
 }
@@ -206,7 +204,7 @@ TEST_F(DbDamageTest, DamagedBlockHidesItsKeysOnly) {
     EntryList entries;
     Status s = OpenAndScan(read_only, &entries);
     ASSERT_NE(db_, nullptr) << s.ToString();
-    EXPECT_TRUE(s.IsCorruption()) << s.ToString();
+    EXPECT_TRUE(IsCorruption(s));
     EXPECT_TRUE(std::regex_search(s.ToString(), place)) << s.ToString();
     // A scan returns correct entries without gaps until it stops.
     ASSERT_LE(entries.size(), expected.size());
@@ -227,20 +225,20 @@ TEST_F(DbDamageTest, DamagedBlockHidesItsKeysOnly) {
         continue;
       }
       corrupt++;
-      EXPECT_TRUE(s.IsCorruption()) << s.ToString();
+      EXPECT_TRUE(IsCorruption(s));
       EXPECT_TRUE(std::regex_search(s.ToString(), place)) << s.ToString();
       EXPECT_EQ(std::count(affected.begin(), affected.end(), key), 1)
           << Slice(key).ToString(true) << " is not in the damaged block";
     }
     EXPECT_GT(corrupt, 0u);
     s = db_->VerifyChecksum();
-    EXPECT_TRUE(s.IsCorruption()) << s.ToString();
+    EXPECT_TRUE(IsCorruption(s));
     EXPECT_TRUE(std::regex_search(s.ToString(), place)) << s.ToString();
   }
   // A compaction must not drop what it cannot read.
-  CompactRangeOptions all;
-  all.rewrite_bottommost_level = true;
-  EXPECT_TRUE(db_->CompactRange(all, nullptr, nullptr).IsCorruption());
+  EXPECT_TRUE(
+      db_->CompactRange({.rewrite_bottommost_level = true}, nullptr, nullptr)
+          .IsCorruption());
   db_.reset();
   EXPECT_EQ(ReadWholeFile(path_ + "/000009.sst"),
             ReadWholeFile(source_ + "/db/000009.sst"));
@@ -280,9 +278,7 @@ TEST_F(DbDamageTest, StrictRecoveryRefusesDamagedLogs) {
     SCOPED_TRACE(name);
     CopyFixture(name);
     options_.wal_recovery_mode = WalRecoveryMode::kAbsoluteConsistency;
-    Status s = TryOpen();
-    EXPECT_TRUE(s.IsCorruption()) << s.ToString();
-    EXPECT_TRUE(Contains(s.message(), "000010.log")) << s.ToString();
+    EXPECT_TRUE(IsCorruption(TryOpen(), "000010.log"));
     ExpectUnchanged(false);
   }
   CopyFixture("damage-base");
@@ -369,9 +365,8 @@ TEST_P(FixtureCraftedTest, CompactionAndRepairDoNotCrash) {
   CopyFixture(GetParam());
   if (TryOpen().ok()) {
     db_->Put({}, "key00050", "new").IgnoreError();  // May be read-only.
-    CompactRangeOptions all;
-    all.rewrite_bottommost_level = true;
-    Status s = db_->CompactRange(all, nullptr, nullptr);
+    Status s =
+        db_->CompactRange({.rewrite_bottommost_level = true}, nullptr, nullptr);
     EXPECT_TRUE(s.ok() || s.IsCorruption() || s.IsNotSupported())
         << s.ToString();
     s = db_->VerifyChecksum();

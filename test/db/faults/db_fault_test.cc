@@ -6,18 +6,10 @@
 // short script with its n-th operation failing, for every n; writers in
 // several threads cut off at a random moment.
 
-#include <algorithm>
-#include <atomic>
-#include <cerrno>
-#include <cinttypes>
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "test/testing/db_helpers.h"
 #include "test/testing/env/forwarding_file.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 #include "varve/testing/fault_injection_env.h"
 
 namespace varve::test {
@@ -54,9 +46,7 @@ class DbFaultTest : public ::testing::Test {
   }
 
   Status Put(const std::string& key, const std::string& value, bool sync) {
-    WriteOptions options;
-    options.sync = sync;
-    Status s = db_->Put(options, key, value);
+    Status s = db_->Put({.sync = sync}, key, value);
     if (s.ok()) {
       acknowledged_[key] = value;
       attempted_[key].clear();
@@ -96,8 +86,7 @@ class DbFaultTest : public ::testing::Test {
   void ExpectAcknowledged() {
     for (const auto& [key, value] : acknowledged_) {
       std::string found;
-      Status s = db_->Get({}, key, &found);
-      ASSERT_TRUE(Ok(s)) << key << " was acknowledged";
+      ASSERT_TRUE(Ok(db_->Get({}, key, &found))) << key << " was acknowledged";
       const auto& later = attempted_[key];
       EXPECT_TRUE(found == value ||
                   std::find(later.begin(), later.end(), found) != later.end())
@@ -131,9 +120,7 @@ class DbFaultTest : public ::testing::Test {
       }
       faulty_->ClearFailure();
       if (power_cut) {
-        CrashOptions crash;
-        crash.lose_everything_unsynced = true;
-        CutPowerAndOpen(crash);
+        CutPowerAndOpen({.lose_everything_unsynced = true});
       } else {
         ASSERT_TRUE(Ok(TryOpen()));
       }
@@ -198,25 +185,20 @@ TEST_F(DbFaultTest, ThePowerMayFailBetweenAnyTwoOperations) {
 TEST_F(DbFaultTest, AnySingleOperationMayFailWithAnyError) {
   for (const int error : {EIO, ENOSPC, EDQUOT, EINTR}) {
     for (const bool short_append : {false, true}) {
-      FailureOptions failure;
-      failure.partial_append = short_append;
-      FailEach(Status::FromErrno("test", error), failure, true);
+      FailEach(Status::FromErrno("test", error),
+               {.partial_append = short_append}, true);
       if (HasFailure()) return;
     }
   }
 }
 
 TEST_F(DbFaultTest, AllOperationsMayFailFromAnyOneOn) {
-  FailureOptions failure;
-  failure.once = false;
-  FailEach(FaultInjectionEnv::InjectedError(), failure, false);
+  FailEach(FaultInjectionEnv::InjectedError(), {.once = false}, false);
 }
 
 TEST_F(DbFaultTest, TheDeviceMayFillUpAnywhere) {
-  FailureOptions failure;
-  failure.once = false;
-  failure.partial_append = true;
-  FailEach(Status::FromErrno("test", ENOSPC), failure, true,
+  FailEach(Status::FromErrno("test", ENOSPC),
+           {.once = false, .partial_append = true}, true,
            kWriteOperation | kCreateOperation | kSyncOperation);
 }
 
@@ -232,9 +214,7 @@ TEST_F(DbFaultTest, AfterEachSyncThatFailedInMakingItMakingItAgainIsSafe) {
     faulty_->ClearFailure();
     ASSERT_TRUE(Ok(TryOpen()));
     ASSERT_TRUE(Ok(Put("a", "1", true)));
-    CrashOptions crash;
-    crash.lose_everything_unsynced = true;
-    CutPowerAndOpen(crash);
+    CutPowerAndOpen({.lose_everything_unsynced = true});
     std::string value;
     EXPECT_TRUE(Ok(db_->Get({}, "a", &value)));
   }
@@ -263,19 +243,12 @@ TEST_F(DbFaultTest, BackgroundErrorMakesReadOnlyAndIsReported) {
   ASSERT_TRUE(Ok(TryOpen()));
   ASSERT_TRUE(Ok(Put("a", "1", false)));
   faulty_->SetPathFilter(".sst");
-  FailureOptions all;
-  all.once = false;
   faulty_->FailAfter(0, FaultInjectionEnv::InjectedError(), kWriteOperation,
-                     all);
+                     {.once = false});
   const std::string cause =
       FaultInjectionEnv::InjectedError().message().ToString();
-  Status s = db_->Flush({});
-  EXPECT_TRUE(s.IsIOError()) << s.ToString();
-  EXPECT_TRUE(Contains(s.message(), cause)) << s.ToString();
-  s = db_->Put({}, "b", "2");
-  EXPECT_TRUE(s.IsIOError()) << s.ToString();
-  EXPECT_TRUE(Contains(s.message(), cause)) << s.ToString();
-  EXPECT_TRUE(Contains(s.message(), ".sst")) << s.ToString();
+  EXPECT_TRUE(IsIOError(db_->Flush({}), cause));
+  EXPECT_TRUE(IsIOError(db_->Put({}, "b", "2"), cause, ".sst"));
   EXPECT_FALSE(db_->Flush({}).ok());
   EXPECT_FALSE(db_->CompactRange({}, nullptr, nullptr).ok());
   uint64_t errors = 0;
@@ -292,8 +265,7 @@ TEST_F(DbFaultTest, BackgroundErrorMakesReadOnlyAndIsReported) {
 TEST_F(DbFaultTest, WritersWaitingForAFailedFlushFail) {
   ASSERT_TRUE(Ok(TryOpen()));
   faulty_->SetPathFilter(".sst");
-  FailureOptions all;
-  all.once = false;
+  FailureOptions all{.once = false};
   faulty_->FailAfter(0, FaultInjectionEnv::InjectedError(), kCreateOperation,
                      all);
   // More than all write buffers hold: some writer must wait, and then fail.
@@ -301,7 +273,7 @@ TEST_F(DbFaultTest, WritersWaitingForAFailedFlushFail) {
   for (int i = 0; i < 20000 && s.ok(); i++) {
     s = db_->Put({}, Key(i), std::string(100, 'x'));
   }
-  EXPECT_TRUE(s.IsIOError()) << s.ToString();
+  EXPECT_TRUE(IsIOError(s));
   EXPECT_FALSE(db_->WaitForCompact().ok());
 }
 
@@ -319,9 +291,7 @@ TEST_F(DbFaultTest, FailedSyncOfTheLogIsNotRetriedOnTheSameFile) {
       Put(Key(i), "later", true).IgnoreError();  // Noted if acknowledged.
     }
     if (with_flush) db_->Flush({}).IgnoreError();  // The result is not needed.
-    CrashOptions crash;
-    crash.lose_everything_unsynced = true;
-    CutPowerAndOpen(crash);
+    CutPowerAndOpen({.lose_everything_unsynced = true});
     if (HasFatalFailure()) return;
     ExpectAcknowledged();
   }
@@ -355,15 +325,12 @@ TEST_F(DbFaultTest, ReadErrorsAreReportedAndPass) {
   ASSERT_TRUE(Ok(db_->Flush({})));
   std::string value;
   ASSERT_TRUE(Ok(db_->Get({}, Key(1), &value)));
-  FailureOptions all;
-  all.once = false;
   faulty_->FailAfter(0, FaultInjectionEnv::InjectedError(), kReadOperation,
-                     all);
-  Status s = db_->Get({}, Key(1), &value);
-  EXPECT_TRUE(s.IsIOError()) << s.ToString();
+                     {.once = false});
+  EXPECT_TRUE(IsIOError(db_->Get({}, Key(1), &value)));
   std::vector<std::string> values;
   for (const Status& each : db_->MultiGet({}, {Key(1), Key(400)}, &values)) {
-    EXPECT_TRUE(each.IsIOError()) << each.ToString();
+    EXPECT_TRUE(IsIOError(each));
   }
   EntryList found;
   EXPECT_TRUE(ScanForward(db_.get(), {}, &found).IsIOError());
@@ -388,8 +355,7 @@ struct CutWriter {
   void Run(DB* db, int thread, uint64_t seed) {
     Rng rng(seed);
     for (;; written++) {
-      WriteOptions options;
-      options.sync = rng.OneIn(10);
+      WriteOptions options{.sync = rng.OneIn(10)};
       const std::string value(rng.Below(300), static_cast<char>('a' + thread));
       if (!db->Put(options, KeyOf(thread, written), value).ok()) return;
       // All writes before it are safe with it: they are in the same log, or
@@ -411,10 +377,8 @@ TEST_F(DbFaultTest, PowerCutLeavesAPrefixOfEachThreadWithAllSyncedWrites) {
     Renew();
     ASSERT_TRUE(Ok(TryOpen()));
     // The cut comes with some operation of the engine.
-    FailureOptions all;
-    all.once = false;
     faulty_->FailAfter(rng.Below(3000), FaultInjectionEnv::InjectedError(),
-                       kAllOperations & ~kReadingOperations, all);
+                       kAllOperations & ~kReadingOperations, {.once = false});
     CutWriter writers[kThreads];
     std::vector<std::thread> threads;
     for (int t = 0; t < kThreads; t++) {
@@ -553,9 +517,7 @@ class DbLostAppendsTest : public ::testing::Test {
     }
   }
   void ExpectReported(const Status& status) {
-    EXPECT_TRUE(status.IsCorruption()) << status.ToString();
-    EXPECT_NE(status.ToString().find(".sst"), std::string::npos)
-        << status.ToString();
+    EXPECT_TRUE(IsCorruption(status, ".sst"));
     uint64_t errors = 0;
     EXPECT_TRUE(db_->GetIntProperty("varve.background-errors", &errors));
     EXPECT_EQ(errors, 1u);
@@ -619,8 +581,7 @@ TEST_F(DbLostAppendsTest, RepairChecksItsOutput) {
   db_.reset();
   ASSERT_TRUE(Ok(memory_->RemoveFile("/db/it/CURRENT")));
   losing_.kept_appends = 0;
-  const Status status = RepairDB("/db/it", options_);
-  EXPECT_TRUE(status.IsCorruption()) << status.ToString();
+  EXPECT_TRUE(IsCorruption(RepairDB("/db/it", options_)));
   losing_.kept_appends = LosesAppendsEnv::kAll;
   ASSERT_TRUE(Ok(RepairDB("/db/it", options_)));
   ASSERT_NO_FATAL_FAILURE(Open());

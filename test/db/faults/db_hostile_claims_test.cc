@@ -6,10 +6,6 @@
 
 #include <unistd.h>
 
-#include <chrono>
-#include <functional>
-#include <string>
-
 #include "db/version/version_edit.h"
 #include "db/wal/wal_writer.h"
 #include "env/file_names.h"
@@ -17,6 +13,7 @@
 #include "table/block/internal_key.h"
 #include "test/testing/hostile_database.h"
 #include "test/testing/table_bytes.h"
+#include "test/testing/test_headers.h"
 #include "util/bytes/checksum.h"
 #include "util/bytes/coding.h"
 #include "util/bytes/compression.h"
@@ -166,9 +163,7 @@ TEST_F(DbHostileManifestTest, NewLogsAreNewerThanAnyThatIsNamed) {
     for (int round = 0; round < 3; round++) {
       const std::string key = Key(500 + round);
       Open();
-      WriteOptions sync;
-      sync.sync = true;
-      ASSERT_TRUE(Ok(db_->Put(sync, key, "kept")));
+      ASSERT_TRUE(Ok(db_->Put({.sync = true}, key, "kept")));
       if (round == 1) {
         // As a crash would leave it.
         ASSERT_TRUE(Ok(db_->WaitForCompact()));
@@ -194,9 +189,7 @@ TEST_F(DbHostileManifestTest, LastSequenceNumbersAreReadButNotExceeded) {
   std::string bytes;
   edit.EncodeTo(&bytes);
   AppendEdit(bytes);
-  const Status status = TryOpen();
-  EXPECT_TRUE(status.IsCorruption()) << status.ToString();
-  EXPECT_TRUE(Contains(status.message(), path_)) << status.ToString();
+  EXPECT_TRUE(IsCorruption(TryOpen(), path_));
   std::unique_ptr<DB> db;
   ASSERT_TRUE(Ok(DB::OpenForReadOnly(options_, path_, &db)));
   std::string value;
@@ -230,8 +223,7 @@ TEST_F(DbHostileManifestTest, LastFileNumbersAreReadButNotExceeded) {
       std::string bytes;
       edit.EncodeTo(&bytes);
       AppendEdit(bytes);
-      const Status status = TryOpen();
-      EXPECT_TRUE(status.IsCorruption()) << status.ToString();
+      EXPECT_TRUE(IsCorruption(TryOpen()));
       std::unique_ptr<DB> db;
       ASSERT_TRUE(Ok(DB::OpenForReadOnly(options_, path_, &db)));
       std::string value;
@@ -312,11 +304,9 @@ TEST_F(DbHostileClaimsTest, CompactionDoesNotLoseEntriesItCannotFind) {
   for (const int parts : {1, 4}) {
     options_.max_subcompactions = parts;
     Open();
-    CompactRangeOptions all;
-    all.rewrite_bottommost_level = true;
-    const Status status = db_->CompactRange(all, nullptr, nullptr);
-    EXPECT_TRUE(status.IsCorruption()) << status.ToString();
-    EXPECT_TRUE(Contains(status.message(), ".sst")) << status.ToString();
+    const Status status =
+        db_->CompactRange({.rewrite_bottommost_level = true}, nullptr, nullptr);
+    EXPECT_TRUE(IsCorruption(status, ".sst"));
     EntryList entries;
     EXPECT_TRUE(Ok(ScanForward(db_.get(), {}, &entries)));
     EXPECT_EQ(entries.size(), 120u);

@@ -7,13 +7,10 @@
 
 #include <sys/syscall.h>
 
-#include <cerrno>
-#include <filesystem>
-#include <string>
-
 #include "test/testing/db_helpers.h"
 #include "test/testing/env/refuse_system_calls.h"
 #include "test/testing/forked.h"
+#include "test/testing/test_headers.h"
 #include "varve/checkpoint.h"
 
 namespace varve::test {

@@ -11,25 +11,12 @@
 // whole expected contents from these numbers. db_many_faults_test does the same
 // with one thread, and so repeatably.
 
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <cerrno>
-#include <chrono>
-#include <cinttypes>
-#include <map>
-#include <memory>
-#include <sstream>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
-
 #include "test/testing/db_helpers.h"
 #include "test/testing/env/slow_env.h"
 #include "test/testing/faults/fault_seeds.h"
 #include "test/testing/machine/batch_stream.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 #include "varve/read_transaction.h"
 #include "varve/testing/fault_injection_env.h"
 
@@ -191,8 +178,7 @@ class Session {
       Resume();
       write();
       PlanFailure(rng_.OneIn(2) ? OperationMask{kSyncDirectoryOperation} : 0);
-      FlushOptions begin_only;
-      begin_only.wait = false;
+      FlushOptions begin_only{.wait = false};
       if (!rng_.OneIn(4)) Expected(db_->Flush(begin_only));
       write();
       if (rng_.OneIn(2)) Expected(db_->WaitForCompact());
@@ -208,9 +194,7 @@ class Session {
                                    kSyncOperation | kCloseOperation |
                                    kRenameOperation | kSyncDirectoryOperation;
     if (rng_.OneIn(12)) slow_.RefuseJob(true);
-    FailureOptions how;
-    how.once = !rng_.OneIn(4);
-    how.partial_append = rng_.OneIn(2);
+    FailureOptions how{.once = !rng_.OneIn(4), .partial_append = rng_.OneIn(2)};
     faulty_.SetPathFilter(
         rng_.Pick({"", "", ".log", ".sst", "MANIFEST", "/db/it"}));
     faulty_.FailAfter(
@@ -324,9 +308,7 @@ class Session {
           break;
         }
         case 2: {
-          FlushOptions options;
-          options.wait = false;
-          Expected(db_->Flush(options));
+          Expected(db_->Flush({.wait = false}));
           break;
         }
         case 3:

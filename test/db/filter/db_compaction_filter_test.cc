@@ -6,23 +6,12 @@
 // Method: filters that remove, change, skip, throw, block, or read the
 // database.
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <condition_variable>
-#include <functional>
-#include <memory>
-#include <mutex>
-#include <set>
 #include <stdexcept>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
-#include "test/testing/actor.h"
 #include "test/testing/db/families_fixture.h"
 #include "test/testing/db_helpers.h"
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/actor.h"
 #include "varve/compaction_filter.h"
 #include "varve/merge_operator.h"
 #include "varve/statistics.h"
@@ -456,7 +445,7 @@ TEST_F(DbCompactionFilterTest, CancellationWaitsForOneCall) {
     compacting.Wait();
     EXPECT_TRUE(Ok(closed));
     if (mode != kClose) {
-      EXPECT_TRUE(compacted.IsShutdownInProgress()) << compacted.ToString();
+      EXPECT_TRUE(IsShutdownInProgress(compacted));
       EXPECT_EQ(calls, 1);
     }
     db_.reset();

@@ -13,18 +13,12 @@
 
 #include "env/stopwatch.h"
 #include "test/testing/db/test_db_mutex.h"
+#include "test/testing/env/date_env.h"
 
 namespace varve::test {
 namespace {
 
 constexpr uint64_t kStepUs = 2000;
-
-class DateEnv final : public EnvWrapper {
- public:
-  DateEnv() : EnvWrapper(Env::Default()) {}
-  uint64_t NowMicros() override { return now_s * 1000000; }
-  std::atomic<uint64_t> now_s{1000};
-};
 
 class AgeWatchTest : public ::testing::Test {
  protected:
@@ -64,7 +58,7 @@ class AgeWatchTest : public ::testing::Test {
     while (looks_ < end) scheduler_.WaitForLocked(kStepUs);
   }
 
-  DateEnv env_;
+  DateEnv env_{1000};
   LoneDbMutex mutex_;
   BackgroundScheduler scheduler_{&env_, mutex_.lockable()};
   bool wanted_ = true;  // Guarded by mutex_, like the next members.

@@ -6,12 +6,8 @@
 
 #include "db/jobs/auto_resume.h"
 
-#include <gtest/gtest.h>
-
-#include <cerrno>
-#include <memory>
-
 #include "test/testing/db/core_parts.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {

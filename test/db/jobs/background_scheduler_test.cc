@@ -7,17 +7,9 @@
 
 #include "db/jobs/background_scheduler.h"
 
-#include <gtest/gtest.h>
-
-#include <deque>
-#include <functional>
-#include <memory>
-#include <thread>
-#include <utility>
-#include <vector>
-
 #include "test/testing/db/test_db_mutex.h"
 #include "test/testing/db_helpers.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {

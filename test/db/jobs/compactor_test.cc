@@ -6,13 +6,8 @@
 
 #include "db/jobs/compactor.h"
 
-#include <gtest/gtest.h>
-
-#include <cerrno>
-#include <memory>
-#include <string>
-
 #include "test/testing/db/engine_parts.h"
+#include "test/testing/test_headers.h"
 #include "varve/testing/fault_injection_env.h"
 
 namespace varve::test {
@@ -72,9 +67,7 @@ TEST_F(CompactorTest, RunsNoJobBesideAnExclusiveCompaction) {
 
 TEST_F(CompactorTest, ExcludesNothingAfterAnExclusiveCompaction) {
   AddTables();
-  CompactRangeOptions options;
-  options.exclusive_manual_compaction = true;
-  ASSERT_TRUE(Ok(Compact(options)));
+  ASSERT_TRUE(Ok(Compact({.exclusive_manual_compaction = true})));
   EXPECT_FALSE(family_->compactions().is_exclusive);
   EXPECT_EQ(parts_.core.picker.gate().manual_count, 0);
 }
@@ -82,9 +75,7 @@ TEST_F(CompactorTest, ExcludesNothingAfterAnExclusiveCompaction) {
 TEST_F(CompactorTest, RefusesALevelAboveTheData) {
   AddTables();
   ASSERT_TRUE(Ok(Compact()));
-  CompactRangeOptions options;
-  options.target_level = 1;
-  EXPECT_TRUE(Compact(options).IsInvalidArgument());
+  EXPECT_TRUE(Compact({.target_level = 1}).IsInvalidArgument());
 }
 
 TEST_F(CompactorTest, PausesWithoutSpace) {

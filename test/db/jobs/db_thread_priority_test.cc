@@ -14,18 +14,9 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <atomic>
-#include <filesystem>
-#include <fstream>
-#include <functional>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
-
 #include "test/testing/db_helpers.h"
 #include "test/testing/forked.h"
+#include "test/testing/test_headers.h"
 #include "util/base/mutex.h"
 
 namespace varve::test {

@@ -5,12 +5,7 @@
 
 #include "db/jobs/event_queue.h"
 #include "test/testing/db/test_db_mutex.h"
-
-#include <gtest/gtest.h>
-
-#include <memory>
-#include <string>
-#include <vector>
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {

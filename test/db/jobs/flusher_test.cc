@@ -6,38 +6,14 @@
 
 #include "db/jobs/flusher.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <functional>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "test/testing/db/engine_parts.h"
+#include "test/testing/env/hook_env.h"
+#include "test/testing/test_headers.h"
 #include "varve/testing/fault_injection_env.h"
 #include "varve/write_buffer_manager.h"
 
 namespace varve::test {
 namespace {
-
-// Calls a function once, before the next file is created.
-class CallingEnv final : public EnvWrapper {
- public:
-  explicit CallingEnv(Env* target) : EnvWrapper(target) {}
-  Status NewWritableFile(const std::string& path, const FileOptions& options,
-                         std::unique_ptr<WritableFile>* file) override {
-    const std::function<void()> call = std::exchange(call_, nullptr);
-    if (call != nullptr) call();
-    return EnvWrapper::NewWritableFile(path, options, file);
-  }
-  void CallOnce(std::function<void()> call) { call_ = std::move(call); }
-
- private:
-  std::function<void()> call_;
-};
 
 class FlusherTest : public ::testing::Test {
  protected:
@@ -55,10 +31,20 @@ class FlusherTest : public ::testing::Test {
     return env_.OperationCount(kSyncOperation) - before;
   }
 
+  // When a file is created.
+  void CallOnce(std::function<void()> call) {
+    call_ = std::move(call);
+    files_.hook = [this](const std::string&) {
+      if (call_) std::exchange(call_, nullptr)();
+      return Status::OK();
+    };
+  }
+
   Options other_options_ = TinyOptions();
   const std::unique_ptr<Env> memory_ = NewMemoryEnv(Env::Default());
   FaultInjectionEnv env_{memory_.get()};
-  CallingEnv files_{&env_};
+  HookEnv files_{kCreateOperation, "", &env_};
+  std::function<void()> call_;
   EngineParts parts_{TinyOptions(), &files_};
   Options& options_ = parts_.core.options;
   ColumnFamily* const default_ = &parts_.core.default_family;
@@ -184,7 +170,7 @@ TEST_F(FlusherTest, AFamilyDroppedDuringTheFlushOfOthersIsLeftOut) {
     parts_.Switch({a_, b});
     const int tables = a_->version()->NumFiles(0);
     b->Ref();
-    files_.CallOnce([this, b] {
+    CallOnce([this, b] {
       MutexLock lock(parts_.core.mutex());
       FamilyVersions* const dropped[] = {b->versions()};
       EXPECT_TRUE(Ok(parts_.core.versions->DropFamiliesLocked(dropped)));
@@ -269,7 +255,7 @@ TEST_F(FlusherTest, SwitchesAMemTableThatIsRequestedDuringASwitch) {
   ColumnFamily* const b = parts_.Add("b", &other_options_);
   parts_.Put(a_, "key");
   parts_.Put(b, "key");
-  files_.CallOnce([this, b] { parts_.flusher.RequestSwitch(b); });
+  CallOnce([this, b] { parts_.flusher.RequestSwitch(b); });
   parts_.flusher.RequestSwitch(a_);
   MutexLock lock(parts_.core.mutex());
   parts_.AwaitJobsLocked();

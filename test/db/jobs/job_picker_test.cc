@@ -5,12 +5,8 @@
 
 #include "db/jobs/job_picker.h"
 
-#include <gtest/gtest.h>
-
-#include <cerrno>
-#include <vector>
-
 #include "test/testing/db/three_families_fixture.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {

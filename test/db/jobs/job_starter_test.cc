@@ -6,14 +6,8 @@
 
 #include "db/jobs/job_starter.h"
 
-#include <gtest/gtest.h>
-
-#include <cerrno>
-#include <memory>
-#include <string>
-#include <thread>
-
 #include "test/testing/db/engine_parts.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {

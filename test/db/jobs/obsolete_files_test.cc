@@ -7,58 +7,15 @@
 
 #include "db/jobs/obsolete_files.h"
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <condition_variable>
-#include <memory>
-#include <mutex>
-#include <string>
-#include <thread>
-#include <utility>
-
 #include "env/file_names.h"
 #include "test/testing/db/core_parts.h"
 #include "test/testing/db_helpers.h"
+#include "test/testing/env/hook_env.h"
+#include "test/testing/test_headers.h"
 #include "varve/write_buffer_manager.h"
 
 namespace varve::test {
 namespace {
-
-// Blocks the removal of tables while that is wanted.
-class BlockingEnv final : public EnvWrapper {
- public:
-  explicit BlockingEnv(Env* target) : EnvWrapper(target) {}
-  Status RemoveFile(const std::string& path) override {
-    if (path.ends_with(".sst")) {
-      std::unique_lock lock(mutex_);
-      is_in_call_ = true;
-      changed_.notify_all();
-      changed_.wait(lock, [this] { return !blocks_; });
-    }
-    return EnvWrapper::RemoveFile(path);
-  }
-  void Block() {
-    std::unique_lock lock(mutex_);
-    blocks_ = true;
-    is_in_call_ = false;
-  }
-  void AwaitCall() {
-    std::unique_lock lock(mutex_);
-    changed_.wait(lock, [this] { return is_in_call_; });
-  }
-  void Unblock() {
-    std::unique_lock lock(mutex_);
-    blocks_ = false;
-    changed_.notify_all();
-  }
-
- private:
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  bool blocks_ = false;
-  bool is_in_call_ = false;
-};
 
 class ObsoleteFilesTest : public ::testing::Test {
  protected:
@@ -102,7 +59,8 @@ class ObsoleteFilesTest : public ::testing::Test {
 
   Options family_options_ = TinyOptions();
   const std::unique_ptr<Env> memory_ = NewMemoryEnv(Env::Default());
-  BlockingEnv env_{memory_.get()};
+  Gate removals_;
+  HookEnv env_{kRemoveOperation, ".sst", memory_.get()};
   CoreParts parts_{TinyOptions(), &env_};
   DbCore& core_ = parts_.core;
   WalSet& wals_ = core_.wals;
@@ -193,14 +151,15 @@ TEST_F(ObsoleteFilesTest, AFamilyIsFreedAfterTheRemovalOfItsTables) {
   IsOnlyThread();
   ColumnFamily* const family = AddFamily();
   AddTables(family);
-  env_.Block();
+  env_.hook = [this](const std::string&) { return removals_.Pass(); };
+  removals_.Close();
   std::thread first([this] { Remove(); });
-  env_.AwaitCall();  // One of the two tables is left to it.
+  removals_.AwaitWaiting();  // One of the two tables is left to it.
   Drop(family);
   Remove();  // Takes the family.
   EXPECT_FALSE(core_.families.HasDeadLocked());
   EXPECT_EQ(core_.versions->families().size(), 1u);
-  env_.Unblock();
+  removals_.Open();
   first.join();
   EXPECT_EQ(obsolete_.running(), 0);
 }

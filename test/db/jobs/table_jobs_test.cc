@@ -6,15 +6,9 @@
 
 #include "db/jobs/table_jobs.h"
 
-#include <gtest/gtest.h>
-
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "test/testing/db/core_parts.h"
 #include "test/testing/db_helpers.h"
+#include "test/testing/test_headers.h"
 #include "varve/testing/fault_injection_env.h"
 
 namespace varve::test {

@@ -6,13 +6,8 @@
 
 #include "db/jobs/write_admission.h"
 
-#include <gtest/gtest.h>
-
-#include <cerrno>
-#include <memory>
-#include <string>
-
 #include "test/testing/db/three_families_fixture.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {

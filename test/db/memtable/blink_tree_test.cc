@@ -8,24 +8,13 @@
 // inserted before it began and the ones inserted before it ended.
 #include "db/memtable/blink_tree.h"
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <cstring>
-#include <functional>
-#include <memory>
-#include <set>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
-
 #include "db/memtable/blink_tree_impl.h"
 #include "db/memtable/blink_tree_walk.h"
 #include "db/memtable/memtable_entry.h"
-#include "test/testing/actor.h"
 #include "test/testing/comparators.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/actor.h"
 #include "util/bytes/arena.h"
 #include "util/bytes/coding.h"
 

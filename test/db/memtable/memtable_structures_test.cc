@@ -6,18 +6,6 @@
 // threads. Method: random inserts of keys that are hard to tell apart against a
 // std::set, with every seek and step both ways; then threads that look for each
 // own insert at once, and readers that check order and completeness.
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <cstring>
-#include <functional>
-#include <memory>
-#include <set>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
 
 #include "db/memtable/baseline/skiplist.h"
 #include "db/memtable/baseline/skiplist_order.h"
@@ -28,6 +16,7 @@
 #include "test/testing/comparators.h"
 #include "test/testing/hard_keys.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 #include "util/bytes/arena.h"
 #include "util/bytes/coding.h"
 

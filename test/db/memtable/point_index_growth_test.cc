@@ -5,18 +5,13 @@
 // of db/memtable/point_index.h forced by inserts into an older array, or met by
 // threads that insert and read while the index grows; and the work of a
 // memtable of a small write buffer beside a large one's.
-#include <gtest/gtest.h>
 #include <time.h>
-
-#include <algorithm>
-#include <atomic>
-#include <string>
-#include <vector>
 
 #include "db/memtable/memtable.h"
 #include "db/memtable/point_index.h"
 #include "test/testing/point_index.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 #include "util/bytes/hash.h"
 
 namespace varve {

@@ -10,24 +10,13 @@
 // is noticed at once and not covered up by the next one.
 #include "db/memtable/point_index.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <cstring>
-#include <functional>
-#include <map>
-#include <optional>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "db/memtable/memtable.h"
 #include "db/memtable/memtable_entry.h"
 #include "table/block/internal_key.h"
 #include "test/testing/comparators.h"
 #include "test/testing/point_index.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 #include "util/bytes/arena.h"
 #include "util/bytes/coding.h"
 #include "util/bytes/hash.h"

@@ -7,15 +7,8 @@
 
 #include "db/memtable/range_tombstone_memtable.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 #include "util/threads/epoch.h"
 
 namespace varve::test {

@@ -7,22 +7,13 @@
 // as told; a clock that the test sets; and a forked child.
 #include "db/memtable/write_buffer_budget.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <memory>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
-
 #include "db/memtable/memtable.h"
-#include "test/testing/actor.h"
 #include "test/testing/db/write_buffer_family.h"
 #include "test/testing/forked.h"
 #include "test/testing/sanitizers.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/actor.h"
 
 namespace varve::test {
 namespace {

@@ -4,18 +4,12 @@
 // Goal: no stall for the budget of write buffers lasts for ever, and memtables
 // report their memory. Method: writers that wait as the engine's do, while
 // families without an engine free memory or do not; and real memtables.
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "db/memtable/memtable.h"
 #include "db/memtable/write_buffer_budget.h"
-#include "test/testing/actor.h"
 #include "test/testing/db/write_buffer_family.h"
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/actor.h"
 #include "util/bytes/hash.h"
 
 namespace varve::test {

@@ -2,16 +2,9 @@
 // Goal: the built-in merge operators give the documented results, and the same
 // ones however operands are grouped. Method: examples; random values and
 // operands, applied at once, in two steps, and after partial merges.
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 #include "util/bytes/coding.h"
 #include "varve/merge_operator.h"
 

@@ -5,17 +5,9 @@
 // Method: small databases and the counts of their tables; random updates,
 // snapshots, flushes and compactions against a model.
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <map>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "test/testing/db_helpers.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 #include "varve/merge_operator.h"
 #include "varve/statistics.h"
 
@@ -234,10 +226,8 @@ TEST_F(DbMergeCompactionTest, RandomUpdatesAgreeWithAModel) {
       if (step % 500 != 499) continue;
       ASSERT_TRUE(HasEntries(db_.get(), EntryList(state.begin(), state.end())));
       for (const auto& [snapshot, old] : snapshots) {
-        ReadOptions options;
-        options.snapshot = snapshot;
-        ASSERT_TRUE(
-            HasEntries(db_.get(), EntryList(old.begin(), old.end()), options));
+        ASSERT_TRUE(HasEntries(db_.get(), EntryList(old.begin(), old.end()),
+                               {.snapshot = snapshot}));
       }
     }
     for (const auto& [snapshot, old] : snapshots) {

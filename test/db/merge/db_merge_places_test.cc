@@ -5,13 +5,10 @@
 // table as well. Method: a MANIFEST that moves tables of level 0 to level 1; a
 // log that only another family needs.
 
-#include <filesystem>
-#include <string>
-#include <vector>
-
 #include "env/file_names.h"
 #include "test/testing/db/families_fixture.h"
 #include "test/testing/db/manifest_edits.h"
+#include "test/testing/test_headers.h"
 #include "varve/merge_operator.h"
 
 namespace varve::test {
@@ -70,8 +67,7 @@ TEST_F(DbMergePlacesTest, OperandsInTwoFilesOfALevel) {
       const EntryList entries = {
           {"a", "first"}, {"k", has_base ? "1,2,3,4" : "2,3,4"}, {"z", "last"}};
       ExpectEntries(entries);
-      CompactRangeOptions options;
-      options.target_level = 2;
+      CompactRangeOptions options{.target_level = 2};
       const Slice key(compacted);
       ASSERT_TRUE(Ok(db_->CompactRange(options, &key, &key)));
       ExpectEntries(entries);

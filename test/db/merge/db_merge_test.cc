@@ -9,15 +9,13 @@
 
 #include "varve/merge_operator.h"
 
-#include <atomic>
-#include <memory>
 #include <stdexcept>
-#include <string>
-#include <thread>
-#include <vector>
 
+#include "test/testing/db/iterator_walk.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/run_threads.h"
 #include "varve/column_family.h"
 #include "varve/testing/fault_injection_env.h"
 
@@ -40,8 +38,7 @@ class DbMergeTest : public DbTestBase {
   // find it, which must be the same.
   std::string Read(const std::string& key, const Snapshot* snapshot = nullptr) {
     const std::string value = Get(key, snapshot);
-    ReadOptions options;
-    options.snapshot = snapshot;
+    ReadOptions options{.snapshot = snapshot};
     PinnableSlice pinned;
     Status status = db_->Get(options, key, &pinned);
     EXPECT_EQ(status.ok() ? pinned.ToString() : Text(status), value);
@@ -302,19 +299,14 @@ TEST_F(DbMergeTest, BoundedMergesOfManyThreadsLoseNothing) {
   Reopen();
   constexpr int kThreads = 4;
   constexpr uint64_t kMerges = 3000;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([this, t] {
-      for (uint64_t i = 0; i < kMerges; ++i) {
-        const std::string one("\1\0\0\0\0\0\0\0", 8);
-        const std::string key = "k" + std::to_string(i % 3);
-        WriteOptions options;
-        options.sync = i % 100 == static_cast<uint64_t>(t);
-        ASSERT_TRUE(Ok(db_->Merge(options, key, one)));
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  RunThreads(kThreads, [this](int t) {
+    for (uint64_t i = 0; i < kMerges; ++i) {
+      const std::string one("\1\0\0\0\0\0\0\0", 8);
+      const std::string key = "k" + std::to_string(i % 3);
+      ASSERT_TRUE(Ok(
+          db_->Merge({.sync = i % 100 == static_cast<uint64_t>(t)}, key, one)));
+    }
+  });
   for (int k = 0; k < 3; ++k) {
     std::string value;
     ASSERT_TRUE(Ok(db_->Get({}, "k" + std::to_string(k), &value)));
@@ -362,8 +354,7 @@ TEST_F(DbMergeTest, AnUnreadableOperandIsAnErrorAndNoValue) {
   }
   Flush();
   for (const Snapshot* snapshot : snapshots) db_->ReleaseSnapshot(snapshot);
-  ReadOptions options;
-  options.fill_cache = false;
+  ReadOptions options{.fill_cache = false};
   for (const bool forward : {true, false}) {
     int errors = 0;
     bool failed = true;
@@ -413,34 +404,9 @@ TEST_F(DbMergeTest, ChangesDirectionAtMergedKeys) {
   Put("c", "4");
   Merge("d", "5");
   const auto it = db_->NewIterator({});
-  const auto at = [&] {
-    if (!it->Valid()) return std::string("end");
-    return it->key().ToString() + "=" + it->value().ToString();
-  };
-  it->SeekToFirst();
-  it->Next();
-  EXPECT_EQ(at(), "b=1,2,3");
-  it->Prev();
-  EXPECT_EQ(at(), "a=0");
-  it->Next();
-  EXPECT_EQ(at(), "b=1,2,3");
-  it->Next();
-  EXPECT_EQ(at(), "c=4");
-  it->Prev();
-  EXPECT_EQ(at(), "b=1,2,3");
-  it->Next();
-  EXPECT_EQ(at(), "c=4");
-  it->Next();
-  EXPECT_EQ(at(), "d=5");
-  it->Next();
-  EXPECT_EQ(at(), "end");
-  it->SeekToLast();
-  EXPECT_EQ(at(), "d=5");
-  it->Prev();
-  it->Prev();
-  EXPECT_EQ(at(), "b=1,2,3");
-  it->Next();
-  EXPECT_EQ(at(), "c=4");
+  EXPECT_EQ(Walk(it.get(), "first, next prev next next prev next next next"),
+            "b=1,2,3 a=0 b=1,2,3 c=4 b=1,2,3 c=4 d=5 end");
+  EXPECT_EQ(Walk(it.get(), "last prev, prev next"), "d=5 b=1,2,3 c=4");
 }
 
 TEST_F(DbMergeTest, ManyOperandsOfOneKey) {
@@ -499,10 +465,8 @@ TEST_F(DbMergeTest, AgreesWithAMapAtRandom) {
       snapshots.emplace_back(db_->GetSnapshot(), model.entries());
     } else if (kind < 92 && !snapshots.empty()) {
       const size_t which = rng.Below(snapshots.size());
-      ReadOptions options;
-      options.snapshot = snapshots[which].first;
-      ASSERT_TRUE(
-          HasEntries(db_.get(), ToList(snapshots[which].second), options));
+      ASSERT_TRUE(HasEntries(db_.get(), ToList(snapshots[which].second),
+                             {.snapshot = snapshots[which].first}));
       db_->ReleaseSnapshot(snapshots[which].first);
       snapshots.erase(snapshots.begin() + static_cast<long>(which));
     } else {

@@ -5,12 +5,9 @@
 // Method: operators that join operands, fail and throw.
 #include "db/merge/merge_call.h"
 
-#include <gtest/gtest.h>
-
 #include <stdexcept>
-#include <string>
-#include <vector>
 
+#include "test/testing/test_headers.h"
 #include "varve/merge_operator.h"
 
 namespace varve {

@@ -9,17 +9,11 @@
 // opened with either comparator. Keys are such as confuse searches by
 // prefixes.
 
-#include <iterator>
-#include <memory>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "test/testing/comparators.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {
@@ -229,9 +223,7 @@ class DbDifferentialTest : public ::testing::TestWithParam<int> {
   }
 
   ReadOptions OptionsAt(const Snapshot* snapshot) {
-    ReadOptions options;
-    options.snapshot = snapshot;
-    options.fill_cache = !rng_.OneIn(4);
+    ReadOptions options{.snapshot = snapshot, .fill_cache = !rng_.OneIn(4)};
     return options;
   }
 
@@ -440,9 +432,7 @@ TEST_F(DbVersionsTest, VersionsOfOneKeySpanBlocksInBothPaths) {
         ASSERT_EQ(Get(key, snapshot), expected);
         ASSERT_EQ(Get(before, snapshot), "b");
         ASSERT_EQ(Get(behind, snapshot), "c");
-        ReadOptions options;
-        options.snapshot = snapshot;
-        const auto it = db_->NewIterator(options);
+        const auto it = db_->NewIterator({.snapshot = snapshot});
         it->Seek(key);
         ASSERT_TRUE(it->Valid());
         ASSERT_EQ(it->key().ToString(), i % 7 == 3 ? behind : key);

@@ -10,19 +10,11 @@
 // random options, a new seed each run. VARVE_MODEL_SEEDS sets the number of
 // seeds, VARVE_MODEL_OPS the operations of each.
 
-#include <iterator>
-#include <list>
-#include <map>
-#include <memory>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "test/testing/db/families_fixture.h"
 #include "test/testing/db/filtered_family.h"
 #include "test/testing/db/random_options.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 #include "varve/testing/fault_injection_env.h"
 
 namespace varve::test {
@@ -47,7 +39,7 @@ class ModelRun {
       : totals_(totals),
         rng_(seed),
         memory_(rng_.OneIn(10) ? nullptr : NewMemoryEnv(Env::Default())),
-        clock_(memory_ == nullptr ? Env::Default() : memory_.get()),
+        clock_(1700000000, memory_ == nullptr ? Env::Default() : memory_.get()),
         faulty_(&clock_),
         path_(memory_ == nullptr ? dir_.Sub("it") : "/db/it"),
         most_families_(rng_.OneIn(4) ? 1 : rng_.Between(2, 8)),
@@ -253,8 +245,7 @@ class ModelRun {
   // ---- Updates ----
 
   WriteOptions RandomWriteOptions() {
-    WriteOptions options;
-    options.sync = rng_.OneIn(30);
+    WriteOptions options{.sync = rng_.OneIn(30)};
     return options;
   }
   void MarkSynced() { synced_changes_ = changes_.size(); }
@@ -362,8 +353,7 @@ class ModelRun {
   void Iterate() {
     const std::string low = RandomKey(), high = RandomKey();
     const Slice lower(low), upper(high);
-    ReadOptions options;
-    options.fill_cache = rng_.OneIn(2);
+    ReadOptions options{.fill_cache = rng_.OneIn(2)};
     const std::string family = RandomFamily();
     const Entries& entries = EntriesOf(family);
     auto begin = entries.begin(), end = entries.end();
@@ -462,10 +452,8 @@ class ModelRun {
     snapshots_.push_back({db_->GetSnapshot(), model_, std::nullopt});
     if (is_idle) {
       HeldSnapshot& held = snapshots_.back();
-      ReadOptions options;
-      options.snapshot = held.snapshot;
-      ASSERT_TRUE(Ok(ScanFamily(db_.get(), options, filtered_.handle(),
-                                &held.filtered.emplace())));
+      ASSERT_TRUE(Ok(ScanFamily(db_.get(), {.snapshot = held.snapshot},
+                                filtered_.handle(), &held.filtered.emplace())));
     }
   }
 
@@ -473,8 +461,7 @@ class ModelRun {
     if (snapshots_.empty()) return;
     auto held = std::next(snapshots_.begin(),
                           static_cast<long>(rng_.Below(snapshots_.size())));
-    ReadOptions options;
-    options.snapshot = held->snapshot;
+    ReadOptions options{.snapshot = held->snapshot};
     EXPECT_TRUE(Matches(held->model, options, false));
     if (held->filtered) {
       EXPECT_TRUE(FamilyHasEntries(db_.get(), filtered_.handle(),
@@ -531,11 +518,9 @@ class ModelRun {
   void CompactSomeRange() {
     const std::string low = RandomKey(), high = RandomKey();
     const Slice begin(low), end(high);
-    CompactRangeOptions options;
-    options.rewrite_bottommost_level = rng_.OneIn(2);
-    ASSERT_TRUE(Ok(db_->CompactRange(options, HandleOf(RandomFamily()),
-                                     rng_.OneIn(3) ? nullptr : &begin,
-                                     rng_.OneIn(3) ? nullptr : &end)));
+    ASSERT_TRUE(Ok(db_->CompactRange(
+        {.rewrite_bottommost_level = rng_.OneIn(2)}, HandleOf(RandomFamily()),
+        rng_.OneIn(3) ? nullptr : &begin, rng_.OneIn(3) ? nullptr : &end)));
   }
 
   ColumnFamilyOptions RandomFamilyOptions() {
@@ -641,7 +626,7 @@ class ModelRun {
   Rng rng_;
   TempDir dir_;
   std::unique_ptr<Env> memory_;  // Null: the machine's.
-  ClockEnv clock_;
+  DateEnv clock_;
   FaultInjectionEnv faulty_;
   const std::string path_;
   const int most_families_;

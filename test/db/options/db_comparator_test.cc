@@ -6,18 +6,10 @@
 // operations on a database and on a std::map of the same order, a new seed each
 // run; both must return the bytes that were put last.
 
-#include <gmock/gmock.h>
-
-#include <algorithm>
-#include <cstring>
-#include <list>
-#include <map>
-#include <string>
-#include <vector>
-
 #include "test/testing/comparators.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 #include "varve/merge_operator.h"
 
 namespace varve::test {
@@ -134,9 +126,7 @@ TEST_F(DbComparatorTest, EqualKeysOfOtherBytesAreOneKey) {
     if (action == 3) CompactAll();
     if (snapshots.size() > 3 || action == 4) {
       for (const auto& [snapshot, model] : snapshots) {
-        ReadOptions read;
-        read.snapshot = snapshot;
-        ExpectReads(model, read);
+        ExpectReads(model, {.snapshot = snapshot});
         db_->ReleaseSnapshot(snapshot);
       }
       snapshots.clear();
@@ -187,9 +177,7 @@ TEST_F(DbComparatorTest, ADatabaseKeepsToItsComparator) {
   Put("a", "1");
   Close();
   options_.comparator = BytewiseComparator();
-  const Status status = TryOpen();
-  EXPECT_TRUE(status.IsInvalidArgument()) << status.ToString();
-  EXPECT_THAT(status.ToString(), ::testing::HasSubstr("test.folding"));
+  EXPECT_TRUE(IsInvalidArgument(TryOpen(), "test.folding"));
   options_.comparator = &comparator_;
   Open();
   EXPECT_EQ(Get("A"), "1");
@@ -230,9 +218,7 @@ TEST(DbNumberComparatorTest, IsAskedAboutKeysOnly) {
   for (uint64_t i = 0; i < 1000; ++i) {
     ASSERT_TRUE(Ok(db->Put({}, key(i), "value")));
   }
-  CompactRangeOptions to_level2;
-  to_level2.target_level = 2;
-  ASSERT_TRUE(Ok(db->CompactRange(to_level2, nullptr, nullptr)));
+  ASSERT_TRUE(Ok(db->CompactRange({.target_level = 2}, nullptr, nullptr)));
   // A table that has nothing else, above others.
   ASSERT_TRUE(Ok(db->DeleteRange({}, key(10), key(500))));
   ASSERT_TRUE(Ok(db->Flush({})));

@@ -22,9 +22,7 @@ class TimestampComparator final : public UnrecognizedBytewiseComparator {
 class DbUserTimestampsTest : public DbTestBase {
  protected:
   static void ExpectRefused(const Status& status) {
-    EXPECT_TRUE(status.IsNotSupported()) << status.ToString();
-    EXPECT_TRUE(Contains(status.message(), "user timestamps"))
-        << status.ToString();
+    EXPECT_TRUE(IsNotSupported(status, "user timestamps"));
   }
 };
 

@@ -9,14 +9,10 @@
 // was made, and after the next power cut. db_checkpoint_test has each single
 // failure.
 
-#include <cinttypes>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "test/testing/faults/fault_seeds.h"
 #include "test/testing/faults/many_faults.h"
 #include "test/testing/numbered_writes.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {
@@ -66,46 +62,30 @@ class Session : private ManyFaultsSession {
   }
 
  private:
+  // Checkpoints and later contents tell how those calls ended that may fail.
   void Step() {
-    switch (rng_.Below(20)) {
-      case 0:
-        CutPower();
-        return;
-      case 1:
-        // Only a power cut loses the writes that it reports.
-        db_->Close().IgnoreError();
-        Open(false);
-        return;
-      case 2:
-      case 3:
-      case 4:
-        PlanFailure();
-        return;
-      case 5:
-        faulty_.ClearFailure();
-        return;
-      case 6:
-        db_->Resume().IgnoreError();  // A checkpoint will tell.
-        return;
-      case 7:
-        if (db_->Flush({}).ok()) writes_.AllSynced();
-        return;
-      case 8:
-        db_->CompactRange({}, nullptr, nullptr).IgnoreError();  // As Resume.
-        return;
-      case 9:
-      case 10:
-      case 11:
-      case 12:
-        MakeCopy().IgnoreError();  // It is looked at.
-        return;
-      case 13:
-        ExpectRepeatedUntilMade();
-        return;
-      default:
-        // The test checks the later contents.
-        writes_.Write(db_.get(), rng_.OneIn(3)).IgnoreError();
-    }
+    DoOneOf({
+        {1, [this] { CutPower(); }},
+        {1, [this] { Reopen(); }},
+        {3, [this] { PlanFailure(); }},
+        {1, [this] { faulty_.ClearFailure(); }},
+        {1, [this] { db_->Resume().IgnoreError(); }},
+        {1, [this] { Flush(); }},
+        {1, [this] { db_->CompactRange({}, nullptr, nullptr).IgnoreError(); }},
+        {4, [this] { MakeCopy().IgnoreError(); }},
+        {1, [this] { ExpectRepeatedUntilMade(); }},
+        {6, [this] { writes_.Write(db_.get(), rng_.OneIn(3)).IgnoreError(); }},
+    });
+  }
+
+  void Flush() {
+    if (db_->Flush({}).ok()) writes_.AllSynced();
+  }
+
+  void Reopen() {
+    // Only a power cut loses the writes that it reports.
+    db_->Close().IgnoreError();
+    Open(false);
   }
 
   void PlanFailure() {

@@ -68,7 +68,7 @@ class DbAheadTest : public FamilyStatesTest {
       options_.wal_recovery_mode = mode;
       for (const bool read_only : {true, false}) {
         const Status status = OpenFiles(files, read_only);
-        EXPECT_TRUE(status.IsCorruption()) << status.ToString();
+        EXPECT_TRUE(IsCorruption(status));
         EXPECT_EQ(Save(opened_->env()), files);
         if (mode == WalRecoveryMode::kAbsoluteConsistency) continue;
         for (const std::string& part : parts) {

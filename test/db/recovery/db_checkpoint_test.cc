@@ -6,15 +6,12 @@
 // compactions run; every operation of making one failing in turn; a power cut
 // afterwards.
 
-#include <atomic>
-#include <filesystem>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
+#include "test/testing/env/hook_env.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/run_threads.h"
 #include "varve/checkpoint.h"
 #include "varve/testing/fault_injection_env.h"
 
@@ -73,18 +70,10 @@ TEST_F(DbCheckpointTest, IsTheDatabaseAtThatMoment) {
 
 // Files that a compaction replaces stay until the checkpoint has linked them.
 TEST_F(DbCheckpointTest, NothingIsRemovedDuringACheckpoint) {
-  class HoldsLinks final : public EnvWrapper {
-   public:
-    HoldsLinks() : EnvWrapper(Env::Default()) {}
-    Status LinkFile(const std::string& source,
-                    const std::string& target) override {
-      holds = true;
-      while (!released) std::this_thread::yield();
-      return EnvWrapper::LinkFile(source, target);
-    }
-    std::atomic<bool> holds{false}, released{false};
-  };
-  HoldsLinks env;
+  Gate links;
+  links.Close();
+  HookEnv env(kLinkOperation);
+  env.hook = [&](const std::string&) { return links.Pass(); };
   options_.env = &env;
   Open();
   const Entries then = Fill(1);
@@ -93,14 +82,14 @@ TEST_F(DbCheckpointTest, NothingIsRemovedDuringACheckpoint) {
   const auto before = FilesEndingIn(path_, ".sst");
   const std::string copy = dir_.Sub("copy");
   std::thread maker([&] { EXPECT_TRUE(Ok(Make(copy))); });
-  while (!env.holds) std::this_thread::yield();
+  links.AwaitWaiting();
   EXPECT_EQ(Number("varve.is-file-deletions-enabled"), 0u);
   Fill(2);
   CompactAll();
   for (const std::string& table : before) {
     EXPECT_TRUE(std::filesystem::exists(table)) << table;
   }
-  env.released = true;
+  links.Open();
   maker.join();
   EXPECT_TRUE(SameEntries(ToList(then), Read(copy)));
   EXPECT_TRUE(HasEntries(db_.get(), ToList(expected_)));
@@ -144,9 +133,7 @@ TEST_F(DbCheckpointTest, OneOfTheOtherIsIndependent) {
 
 TEST_F(DbCheckpointTest, UnloggedDataIsThere) {
   Open();
-  WriteOptions unlogged;
-  unlogged.disable_wal = true;
-  ASSERT_TRUE(Ok(db_->Put(unlogged, "a", "1")));
+  ASSERT_TRUE(Ok(db_->Put({.disable_wal = true}, "a", "1")));
   const std::string copy = dir_.Sub("copy");
   ASSERT_TRUE(Ok(Make(copy)));
   EXPECT_TRUE(SameEntries({{"a", "1"}}, Read(copy)));
@@ -157,8 +144,7 @@ TEST_F(DbCheckpointTest, ConcurrentUnloggedDataLeavesNoHole) {
   Open();
   std::atomic<bool> stop{false};
   std::thread writer([&] {
-    WriteOptions unlogged;
-    unlogged.disable_wal = true;
+    WriteOptions unlogged{.disable_wal = true};
     for (int i = 0; !stop; ++i) {
       ASSERT_TRUE(
           Ok(db_->Put(i % 2 == 0 ? unlogged : WriteOptions(), Key(i), "")));
@@ -182,11 +168,7 @@ TEST_F(DbCheckpointTest, SeveralAtATimeDoNotMeet) {
   std::atomic<int> made{0};
   for (int round = 0; round < 10; ++round) {
     const std::string copy = dir_.Sub("copy" + std::to_string(round));
-    std::vector<std::thread> threads;
-    for (int i = 0; i < 3; ++i) {
-      threads.emplace_back([&] { made += Make(copy).ok(); });
-    }
-    for (std::thread& thread : threads) thread.join();
+    RunThreads(3, [&](int) { made += Make(copy).ok(); });
     EXPECT_EQ(made, round + 1);
     EXPECT_TRUE(SameEntries(ToList(then), Read(copy)));
   }
@@ -405,9 +387,7 @@ TEST(DbCheckpointFaultTest, ResumeGetsOverAFailedSyncOfTheDirectory) {
   EXPECT_TRUE(db->CreateCheckpoint("/db/copy").IsIOError());
   ASSERT_TRUE(Ok(db->Resume()));
   EXPECT_TRUE(Ok(db->CreateCheckpoint("/db/copy")));
-  WriteOptions sync;
-  sync.sync = true;
-  EXPECT_TRUE(Ok(db->Put(sync, "a", "1")));
+  EXPECT_TRUE(Ok(db->Put({.sync = true}, "a", "1")));
 }
 
 }  // namespace

@@ -7,13 +7,10 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
-#include <filesystem>
-#include <iterator>
-
 #include "db/recovery/foreign_files.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
+#include "test/testing/test_headers.h"
 #include "varve/checkpoint.h"
 
 namespace varve::test {

@@ -8,12 +8,9 @@
 
 #include <sys/stat.h>
 
-#include <algorithm>
-#include <filesystem>
-#include <functional>
-
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
+#include "test/testing/test_headers.h"
 #include "varve/checkpoint.h"
 
 namespace varve::test {
@@ -46,8 +43,7 @@ class DbLinkedFilesTest : public DbTestBase {
     EntryList found;
     ASSERT_TRUE(Ok(ScanForward(db.get(), {}, &found)));
     open();
-    WriteOptions sync;
-    sync.sync = true;
+    WriteOptions sync{.sync = true};
     ASSERT_TRUE(Ok(db->Put(sync, "of one", "of the two")));
     open();
     ASSERT_TRUE(Ok(db->Put(sync, "of one", "of the two")));

@@ -5,19 +5,15 @@
 // Method: the files of a small database are kept as strings, cut at every
 // length or changed at every byte, and opened in memory.
 
-#include <algorithm>
-#include <cstddef>
-#include <set>
-#include <string>
-#include <vector>
-
 #include "db/version/version_edit.h"
 #include "db/wal/wal_format.h"
 #include "db/wal/wal_reader.h"
 #include "env/file_names.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
+#include "test/testing/env/hook_env.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 #include "util/bytes/checksum.h"
 #include "util/bytes/coding.h"
 
@@ -213,8 +209,7 @@ TEST_F(DbRecoveryTest, RecordsAfterZerosAreDamage) {
   ASSERT_TRUE(Ok(OpenFiles(files)));
   EXPECT_EQ(StateNow(), 3);
   options_.wal_recovery_mode = WalRecoveryMode::kAbsoluteConsistency;
-  const Status s = OpenFiles(files);
-  EXPECT_TRUE(s.IsCorruption()) << s.ToString();
+  EXPECT_TRUE(IsCorruption(OpenFiles(files)));
 }
 
 // A log whose file RocksDB had used for an earlier log (recycle_log_file_num).
@@ -354,9 +349,7 @@ TEST(VersionEditTest, MoreLevelsThanThereAreIsNotDamage) {
   for (const bool deletes : {false, true}) {
     EXPECT_TRUE(Ok(decode(kNumLevels - 1, deletes)));
     for (const int level : {kNumLevels, 255}) {
-      const Status s = decode(level, deletes);
-      EXPECT_TRUE(s.IsNotSupported()) << s.ToString();
-      EXPECT_NE(s.ToString().find("more than 7 levels"), std::string::npos);
+      EXPECT_TRUE(IsNotSupported(decode(level, deletes), "more than 7 levels"));
     }
     EXPECT_TRUE(decode(256, deletes).IsCorruption());
   }
@@ -436,7 +429,7 @@ class DbManifestTest : public DbRecoveryTest {
   // After an open of these files with a hurt manifest.
   void ExpectNothingWrong(const Files& files, const Status& s) {
     if (!s.ok()) {
-      EXPECT_TRUE(s.IsCorruption()) << s.ToString();
+      EXPECT_TRUE(IsCorruption(s));
       EXPECT_TRUE(Contains(s.message(), manifest_) ||
                   Contains(s.message(), ".sst") ||
                   Contains(s.message(), ".log"))
@@ -594,28 +587,16 @@ TEST_F(DbCleanOpenTest, LaterWritesSurviveACrash) {
   }
 }
 
-// Runs something when a MANIFEST is made.
-class ManifestHookEnv : public EnvWrapper {
- public:
-  using EnvWrapper::EnvWrapper;
-  Status NewWritableFile(const std::string& path, const FileOptions& options,
-                         std::unique_ptr<WritableFile>* file) override {
-    if (Contains(path, "MANIFEST") && hook) hook();
-    return target()->NewWritableFile(path, options, file);
-  }
-  std::function<void()> hook;
-};
-
 TEST_F(DbCleanOpenTest, SequenceNeverFallsInAManifestMadeAmidWrites) {
   ASSERT_TRUE(Ok(OpenFiles(files_)));
   db_.reset();
-  ManifestHookEnv env(env_.get());
+  HookEnv env(kCreateOperation, "MANIFEST", env_.get());
   options_.env = &env;
   ASSERT_TRUE(Ok(DB::Open(options_, "/db", &db_)));
   int hooked = 0;
-  env.hook = [&] {
+  env.hook = [&](const std::string&) {
     ++hooked;
-    EXPECT_TRUE(Ok(db_->Put({}, "amid", "the edit")));
+    return db_->Put({}, "amid", "the edit");
   };
   ASSERT_TRUE(Ok(db_->Put({}, "a", "1")));
   ASSERT_TRUE(Ok(db_->Flush({})));

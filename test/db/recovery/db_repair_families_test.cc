@@ -7,16 +7,11 @@
 // byte. Each key begins with its family's name, so that an entry in another
 // family is seen.
 
-#include <gmock/gmock.h>
-
-#include <cstdarg>
-#include <set>
-#include <sstream>
-
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
 #include "test/testing/fixtures.h"
 #include "test/testing/fixtures_dir.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {

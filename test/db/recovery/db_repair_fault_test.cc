@@ -4,14 +4,8 @@
 // leaves all for another one, which finds what the first would have found.
 // Method: each operation of a repair fails in turn.
 
-#include <algorithm>
-#include <map>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "test/testing/db_helpers.h"
+#include "test/testing/test_headers.h"
 #include "varve/testing/fault_injection_env.h"
 
 namespace varve::test {
@@ -79,9 +73,7 @@ TEST_F(DbRepairFaultTest, FilesPutAsideSurviveAPowerCut) {
   ASSERT_TRUE(Ok(faulty_->GetChildren("/db/it/lost", &before)));
   EXPECT_GE(before.size(), 4u);  // MANIFEST, log, and two tables.
   faulty_->SetFilesystemActive(false);
-  CrashOptions crash;
-  crash.lose_everything_unsynced = true;
-  ASSERT_TRUE(Ok(faulty_->CrashAndReset(crash)));
+  ASSERT_TRUE(Ok(faulty_->CrashAndReset({.lose_everything_unsynced = true})));
   ASSERT_TRUE(Ok(faulty_->GetChildren("/db/it/lost", &after)));
   std::sort(before.begin(), before.end());
   std::sort(after.begin(), after.end());
@@ -182,17 +174,15 @@ TEST_F(DbRepairFaultTest, AnySingleFaultOrPowerCutLeavesAllForAnotherRepair) {
       SCOPED_TRACE("operation " + std::to_string(n) + ", mode " +
                    std::to_string(mode));
       Renew();
-      FailureOptions failure;
-      failure.once = !power_cut;
-      faulty_->FailAfter(n, FaultInjectionEnv::InjectedError(), kinds, failure);
+      faulty_->FailAfter(n, FaultInjectionEnv::InjectedError(), kinds,
+                         {.once = !power_cut});
       const bool repaired = RepairDB("/db/it", options_).ok();
       failed += !repaired;
       faulty_->ClearFailure();
       if (power_cut) {
         faulty_->SetFilesystemActive(false);
-        CrashOptions crash;
-        crash.lose_everything_unsynced = true;
-        ASSERT_TRUE(Ok(faulty_->CrashAndReset(crash)));
+        ASSERT_TRUE(
+            Ok(faulty_->CrashAndReset({.lose_everything_unsynced = true})));
       }
       // It may have come so far that the database opens; then all is there.
       std::unique_ptr<DB> db;

@@ -9,13 +9,9 @@
 // way, and compared with the states that the history has. VARVE_TORN_DAMAGES
 // sets the number of damages.
 
-#include <chrono>
-#include <cinttypes>
-#include <map>
-#include <set>
-
 #include "test/testing/db/family_states.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {
@@ -41,9 +37,7 @@ class DbTornFamiliesTest : public FamilyStatesTest {
       batch.Put(handle, "b" + i, value);
       next[name]["b" + i] = value;
     }
-    WriteOptions sync;
-    sync.sync = true;
-    ASSERT_TRUE(Ok(opened_->db()->Write(sync, &batch)));
+    ASSERT_TRUE(Ok(opened_->db()->Write({.sync = true}, &batch)));
     states_.push_back(std::move(next));
   }
 

@@ -5,19 +5,12 @@
 
 #include "db/recovery/leftovers.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "env/file_names.h"
 #include "table/build/table_builder.h"
 #include "test/testing/db/table_parts.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/env/string_file.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {

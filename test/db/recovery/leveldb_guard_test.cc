@@ -5,15 +5,8 @@
 // the function's steps by hand on a converted fixture.
 // test/compat/programs/foreign_repair_test.py calls the functions themselves.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <filesystem>
-#include <fstream>
-#include <string>
-#include <vector>
-
 #include "test/testing/fixtures.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {
@@ -71,10 +64,8 @@ class LevelDbGuardTest : public FixtureTest {
   void ExpectRefusedUntilRepaired() {
     for (const bool read_only : {true, false}) {
       EntryList entries;
-      const Status status = OpenAndScan(read_only, &entries);
-      EXPECT_TRUE(status.IsCorruption()) << status.ToString();
-      EXPECT_THAT(status.ToString(), HasSubstr("/lost/"));
-      EXPECT_THAT(status.ToString(), HasSubstr("varve repair"));
+      EXPECT_TRUE(IsCorruption(OpenAndScan(read_only, &entries), "/lost/",
+                               "varve repair"));
     }
     ASSERT_TRUE(Ok(RepairDB(path_, options_)));
     Open();

@@ -7,16 +7,12 @@
 // copies of the directory as it is at some moment of recovery, damage at the
 // end of the log, and an Env that refuses one call after the other.
 
-#include <algorithm>
-#include <functional>
-#include <memory>
-#include <string>
-
 #include "env/file_names.h"
 #include "monitoring/memory_accounting.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
 #include "test/testing/env/hook_env.h"
+#include "test/testing/test_headers.h"
 #include "util/threads/epoch.h"
 #include "varve/listener.h"
 
@@ -79,7 +75,7 @@ class RecoveryMemoryTest : public DbTestBase {
     return files;
   }
 
-  HookEnv env_{true};
+  HookEnv env_{kCreateOperation | kRenameOperation};
 };
 
 TEST_F(RecoveryMemoryTest, OneMemTableIsInMemoryAtATime) {
@@ -178,7 +174,7 @@ TEST_F(RecoveryMemoryTest, ErrorsAtAnyStepLoseNothingAndLeaveNoTables) {
     }
     // Whether CURRENT was changed is not known then: the tables must stay.
     if (current_refused) break;
-    EXPECT_TRUE(status.IsIOError()) << status.ToString();
+    EXPECT_TRUE(IsIOError(status));
     for (const std::string& name : FilesEndingIn(path_, ".dbtmp")) {
       EXPECT_FALSE(IsRecoveryTable(name)) << name;
     }

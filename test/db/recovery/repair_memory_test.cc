@@ -6,15 +6,11 @@
 // that hold many times the bound, overlapping or side by side; the memory
 // accounts at each file that is begun; errors and leftovers.
 
-#include <algorithm>
-#include <functional>
-#include <memory>
-#include <string>
-
 #include "monitoring/memory_accounting.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
 #include "test/testing/env/hook_env.h"
+#include "test/testing/test_headers.h"
 #include "util/threads/epoch.h"
 
 namespace varve::test {
@@ -89,7 +85,7 @@ class RepairMemoryTest : public DbTestBase {
     return peak;
   }
 
-  HookEnv env_{false};
+  HookEnv env_{kCreateOperation};
   int temporary_ = 0;
 };
 
@@ -177,7 +173,7 @@ TEST_F(RepairMemoryTest, ErrorsAtAnyTableLoseNothing) {
     env_.hook = nullptr;
     EXPECT_TRUE(FilesEndingIn(path_, ".dbtmp").empty());
     if (status.ok()) break;
-    EXPECT_TRUE(status.IsIOError()) << status.ToString();
+    EXPECT_TRUE(IsIOError(status));
   }
   EXPECT_GT(refused, 9);
   Open();

@@ -5,12 +5,8 @@
 // environment that lets the writer act when the reader opens a file of a
 // certain kind.
 
-#include <functional>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "test/testing/db_helpers.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {
@@ -173,9 +169,7 @@ TEST_F(UnlockedReadTest, AListingThatMissesCurrentIsNotBelieved) {
 TEST_F(UnlockedReadTest, AWriterThatIsAlwaysFasterIsReported) {
   WriteAndFlush();
   acting_.ActAt(".sst", 1000000, [this] { WriteAndCompact(); });
-  const Status status = OpenReader();
-  EXPECT_TRUE(status.IsBusy()) << status.ToString();
-  EXPECT_TRUE(Contains(status.message(), "another process changes it"));
+  EXPECT_TRUE(IsBusy(OpenReader(), "another process changes it"));
 }
 
 TEST_F(UnlockedReadTest, DamageBesideAWriterIsDamage) {
@@ -187,8 +181,7 @@ TEST_F(UnlockedReadTest, DamageBesideAWriterIsDamage) {
     ASSERT_TRUE(Ok(Env::Default()->Truncate(path_ + "/" + name, 100)));
   }
   acting_.ActAt("MANIFEST", 1000000, [this] { Write(last_ + 1); });
-  const Status status = OpenReader();
-  EXPECT_TRUE(status.IsCorruption()) << status.ToString();
+  EXPECT_TRUE(IsCorruption(OpenReader()));
 }
 
 // Its file may have been closed.
@@ -200,9 +193,8 @@ TEST_F(UnlockedReadTest, ARemovedTableIsNoMissingKeyAndNoDamage) {
   ASSERT_TRUE(Ok(OpenReader()));
   WriteAndCompact();
   EntryList entries;
-  const Status status = ScanForward(reader_.get(), {}, &entries);
-  EXPECT_TRUE(status.IsIOError()) << status.ToString();
-  EXPECT_TRUE(Contains(status.message(), "open it again"));
+  EXPECT_TRUE(
+      IsIOError(ScanForward(reader_.get(), {}, &entries), "open it again"));
 }
 
 TEST_F(UnlockedReadTest, AnotherDatabasesTableIsNotRead) {

@@ -9,22 +9,14 @@
 
 #include "varve/read_transaction.h"
 
-#include <gtest/gtest.h>
 #include <pthread.h>
 #include <unistd.h>
 
-#include <memory>
-#include <set>
-#include <string>
-#include <thread>
-#include <type_traits>
-#include <utility>
-#include <vector>
-
 #include "db/snapshot/snapshot_registry.h"
 #include "experimental/ablation_experiment.h"
-#include "test/testing/actor.h"
 #include "test/testing/db/read_stress.h"
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/actor.h"
 #include "util/threads/epoch.h"
 
 namespace varve::test {
@@ -131,9 +123,8 @@ TEST_F(ReadTransactionTest, ItsSnapshotReadsFromThePin) {
   ReadTransaction read(db_.get());
   Write("two");
   Churn();
-  ReadOptions options;
-  options.snapshot = read.snapshot();
-  EXPECT_TRUE(HasEntries(db_.get(), Written("one"), options));
+  EXPECT_TRUE(
+      HasEntries(db_.get(), Written("one"), {.snapshot = read.snapshot()}));
 }
 
 TEST_F(ReadTransactionTest, KeepsFilesAndMemtablesThatWereReplaced) {
@@ -329,9 +320,7 @@ TEST_F(ReadTransactionTest, CloseIsBusyWhileOneIsOut) {
   Write("one");
   {
     const ReadTransaction read(db_.get());
-    const Status s = db_->Close();
-    EXPECT_TRUE(s.IsBusy()) << s.ToString();
-    EXPECT_TRUE(Contains(s.ToString(), "transactions")) << s.ToString();
+    EXPECT_TRUE(IsBusy(db_->Close(), "transactions"));
     EXPECT_TRUE(Sees(read, "one"));
     Put(Key(1), "two");  // It is as open as it was.
   }

@@ -10,13 +10,8 @@
 
 #include "db/snapshot/snapshot_handshake.h"
 
-#include <gtest/gtest.h>
-
-#include <functional>
-#include <memory>
-#include <string>
-
 #include "test/testing/machine/tso_explorer.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {

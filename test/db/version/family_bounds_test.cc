@@ -4,17 +4,13 @@
 // makes more families than a MANIFEST may have. Method: MANIFESTs of a few
 // edits with the ids at the bound, and a recovery of too many families.
 
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "db/recovery/recovery.h"
 #include "db/version/manifest_reader.h"
 #include "db/version/version_edit.h"
 #include "env/file_names.h"
 #include "test/testing/db/manifest_edits.h"
 #include "test/testing/db_helpers.h"
+#include "test/testing/test_headers.h"
 #include "varve/column_family.h"
 #include "varve/comparator.h"
 

@@ -5,15 +5,10 @@
 // that the description of all is larger than the least size at which a MANIFEST
 // is replaced; an Env that counts what is appended to MANIFESTs.
 
-#include <atomic>
-#include <cerrno>
-#include <cstdint>
-#include <memory>
-#include <string>
-
 #include "env/file_names.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/env/forwarding_file.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {
@@ -111,7 +106,7 @@ TEST(ManifestGrowthTest, OldManifestStaysWithoutSpaceForANewOne) {
     ASSERT_TRUE(Ok(db->Put({}, Key(written) + filler, "value")));
     status = db->Flush({});
   }
-  ASSERT_TRUE(status.IsNoSpace()) << status.ToString();
+  ASSERT_TRUE(IsNoSpace(status));
   ASSERT_GT(written, 300);
   ASSERT_TRUE(Ok(db->DeleteRange({}, "", "z")));
   // Its flush needs the new MANIFEST, and the removal of tables does not.

@@ -4,14 +4,9 @@
 // it again with the same facts. Method: edits in LevelDB's encoding.
 #include "db/version/version_builder.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <string>
-#include <vector>
-
 #include "db/version/version.h"
 #include "table/block/internal_key.h"
+#include "test/testing/test_headers.h"
 #include "util/bytes/coding.h"
 
 namespace varve {

@@ -8,19 +8,13 @@
 
 #include "db/version/version_set.h"
 
-#include <cerrno>
-#include <functional>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "db/version/manifest_reader.h"
 #include "env/file_names.h"
 #include "table/reader/table_cache.h"
 #include "test/testing/db/test_db_mutex.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/env/forwarding_file.h"
+#include "test/testing/test_headers.h"
 #include "util/bytes/coding.h"
 #include "varve/comparator.h"
 
@@ -287,7 +281,7 @@ TEST_F(BadEditsTest, AGroupWithoutSpaceForAllIsInDoubt) {
   const Status status =
       versions_.LogAndApply(std::vector<VersionSet::FamilyEdit>{
           {&first_, &fits}, {&second_, &does_not_fit}});
-  EXPECT_TRUE(status.IsNoSpace()) << status.ToString();
+  EXPECT_TRUE(IsNoSpace(status));
   env_->is_full = false;
   EXPECT_TRUE(versions_.obsolete_manifests()->empty());
   VersionEdit next;

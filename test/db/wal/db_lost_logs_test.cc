@@ -5,15 +5,11 @@
 // for one that held no more. Method: a database with updates in its log is
 // closed, its files are changed by hand, and it is opened in each way.
 
-#include <algorithm>
-#include <filesystem>
-#include <functional>
-#include <set>
-
 #include "db/version/version_edit.h"
 #include "db/wal/wal_reader.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {
@@ -29,9 +25,7 @@ class DbLostLogsTest : public DbTestBase {
   }
 
   void PutSynced(const std::string& key, const std::string& value) {
-    WriteOptions sync;
-    sync.sync = true;
-    ASSERT_TRUE(Ok(db_->Put(sync, key, value)));
+    ASSERT_TRUE(Ok(db_->Put({.sync = true}, key, value)));
   }
 
   std::string Log() const { return FilesEndingIn(path_, ".log").back(); }
@@ -45,13 +39,11 @@ class DbLostLogsTest : public DbTestBase {
   // exist.
   void ExpectNoticed(const std::string& about) {
     CopyDirectory(path_, dir_.Sub("kept"));
-    const Status refused = OpenAs(WalRecoveryMode::kAbsoluteConsistency);
-    EXPECT_TRUE(refused.IsCorruption()) << refused.ToString();
-    EXPECT_TRUE(Contains(refused.message(), about)) << refused.ToString();
+    EXPECT_TRUE(
+        IsCorruption(OpenAs(WalRecoveryMode::kAbsoluteConsistency), about));
     // Without a change to the database.
     EXPECT_TRUE(OpenAs(WalRecoveryMode::kAbsoluteConsistency).IsCorruption());
-    Status read_only = DB::OpenForReadOnly(options_, path_, &db_);
-    EXPECT_TRUE(read_only.IsCorruption()) << read_only.ToString();
+    EXPECT_TRUE(IsCorruption(DB::OpenForReadOnly(options_, path_, &db_)));
     options_.wal_recovery_mode = WalRecoveryMode::kPointInTime;
     for (const bool for_writing : {false, true}) {
       const uint64_t before = Noticed();
@@ -227,8 +219,7 @@ TEST_F(DbLostLogsTest, AManifestOlderThanTheTablesIsNoticed) {
   const auto files = ReadDirectory(path_);
   for (const auto mode :
        {WalRecoveryMode::kAbsoluteConsistency, WalRecoveryMode::kPointInTime}) {
-    const Status status = OpenAs(mode);
-    EXPECT_TRUE(status.IsCorruption()) << status.ToString();
+    EXPECT_TRUE(IsCorruption(OpenAs(mode)));
   }
   // With the old logs, too, it is a database that once was; but the tables
   // have updates that are later.
@@ -239,8 +230,7 @@ TEST_F(DbLostLogsTest, AManifestOlderThanTheTablesIsNoticed) {
   const size_t tables = FilesEndingIn(path_, ".sst").size();
   for (const auto mode :
        {WalRecoveryMode::kAbsoluteConsistency, WalRecoveryMode::kPointInTime}) {
-    const Status status = OpenAs(mode);
-    EXPECT_TRUE(status.IsCorruption()) << status.ToString();
+    EXPECT_TRUE(IsCorruption(OpenAs(mode)));
   }
   EXPECT_EQ(FilesEndingIn(path_, ".sst").size(), tables);
   ASSERT_TRUE(Ok(RepairDB(path_, options_)));
@@ -276,8 +266,7 @@ TEST_F(DbLostLogsTest, TheNoteIsOfTheLastEditOnly) {
 TEST_F(DbLostLogsTest, UpdatesWithoutALogAreNoLossOfIt) {
   options_.avoid_flush_during_shutdown = true;
   Reopen();
-  WriteOptions unlogged;
-  unlogged.disable_wal = true;
+  WriteOptions unlogged{.disable_wal = true};
   PutSynced("b", "2");
   ASSERT_TRUE(Ok(db_->Put(unlogged, "c", "3")));
   Close();

@@ -7,14 +7,11 @@
 
 #include <sys/stat.h>
 
-#include <filesystem>
-#include <string>
-#include <vector>
-
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
 #include "test/testing/env/pausing_env.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 #include "varve/testing/fault_injection_env.h"
 
 namespace varve::test {
@@ -95,8 +92,7 @@ TEST_F(DbWalTest, MappedLogEndsInZerosUntilItIsClosed) {
 
 TEST_F(DbWalTest, LogThatIsSyncedOftenEndsInZerosUntilItIsClosed) {
   Open();
-  WriteOptions sync;
-  sync.sync = true;
+  WriteOptions sync{.sync = true};
   EntryList expected;
   for (int i = 0; i < 100; ++i) {
     expected.emplace_back(Key(i), "value");
@@ -123,9 +119,7 @@ TEST_F(DbWalTest, MappedLogsAreReplayedOneAfterTheOther) {
       Put(expected.back().first, expected.back().second);
     }
     EXPECT_TRUE(SameEntries(expected, AfterKill()));
-    FlushOptions no_wait;
-    no_wait.wait = false;
-    ASSERT_TRUE(Ok(db_->Flush(no_wait)));
+    ASSERT_TRUE(Ok(db_->Flush({.wait = false})));
     EXPECT_TRUE(SameEntries(expected, AfterKill()));
   }
 }
@@ -155,9 +149,7 @@ TEST_F(DbWalTest, ManualFlushKeepsWritesUntilFlushWal) {
   EXPECT_TRUE(SameEntries({{"a", "1"}}, AfterKill()));
   Put("b", "2");
   EXPECT_TRUE(SameEntries({{"a", "1"}}, AfterKill()));
-  WriteOptions sync;
-  sync.sync = true;
-  ASSERT_TRUE(Ok(db_->Put(sync, "c", "3")));
+  ASSERT_TRUE(Ok(db_->Put({.sync = true}, "c", "3")));
   EXPECT_TRUE(SameEntries({{"a", "1"}, {"b", "2"}, {"c", "3"}}, AfterKill()));
   Put("d", "4");
   ASSERT_TRUE(Ok(db_->SyncWAL()));
@@ -190,9 +182,7 @@ TEST_F(DbWalTest, ManualFlushLeavesNoHoleBetweenLogs) {
   options_.manual_wal_flush = true;
   Renew(WriteMethod::kCall);
   Put("a", "1");
-  FlushOptions no_wait;
-  no_wait.wait = false;
-  ASSERT_TRUE(Ok(db_->Flush(no_wait)));
+  ASSERT_TRUE(Ok(db_->Flush({.wait = false})));
   Put("b", "2");
   ASSERT_TRUE(Ok(db_->FlushWAL(false)));
   EXPECT_TRUE(SameEntries({{"a", "1"}, {"b", "2"}}, AfterKill()));
@@ -211,9 +201,7 @@ TEST_F(DbWalTest, PutMakesOneWriteOfTheRightBytes) {
   // Header, batch, and the one that hands them over.
   EXPECT_EQ(counting.OperationCount(kWriteOperation) - before, 3u);
   const uint64_t syncs = counting.OperationCount(kSyncOperation);
-  WriteOptions sync;
-  sync.sync = true;
-  ASSERT_TRUE(Ok(db_->Put(sync, "key", "value")));
+  ASSERT_TRUE(Ok(db_->Put({.sync = true}, "key", "value")));
   EXPECT_EQ(counting.OperationCount(kSyncOperation) - syncs, 1u);
   db_.reset();
   options_.env = &env_;

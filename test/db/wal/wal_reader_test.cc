@@ -6,13 +6,8 @@
 
 #include "db/wal/wal_reader.h"
 
-#include <gtest/gtest.h>
-
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "db/wal/wal_format.h"
+#include "test/testing/test_headers.h"
 #include "util/bytes/checksum.h"
 #include "util/bytes/coding.h"
 #include "varve/env.h"

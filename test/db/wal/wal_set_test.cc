@@ -6,21 +6,13 @@
 
 #include "db/wal/wal_set.h"
 
-#include <gtest/gtest.h>
-
-#include <functional>
-#include <memory>
-#include <string>
-#include <thread>
-#include <utility>
-#include <vector>
-
 #include "db/wal/wal_reader.h"
 #include "db/write/write_batch_internal.h"
 #include "env/file_names.h"
-#include "test/testing/actor.h"
 #include "test/testing/db/test_db_mutex.h"
 #include "test/testing/db_helpers.h"
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/actor.h"
 #include "varve/testing/fault_injection_env.h"
 
 namespace varve::test {

@@ -5,13 +5,7 @@
 // it is asked for.
 
 #include "db/wal/wal_writer.h"
-
-#include <gtest/gtest.h>
-
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {

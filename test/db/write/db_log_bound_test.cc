@@ -3,17 +3,10 @@
 // Flush frees it. Method: what reaches the log and no memtable (log data, empty
 // ranges, empty batches), beside no updates, few, and updates without a log;
 // and the bytes of all logs while and after it is written.
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <filesystem>
-#include <functional>
-#include <memory>
-#include <string>
 
 #include "test/testing/directory.h"
 #include "test/testing/temp_dir.h"
-#include "varve/db.h"
+#include "test/testing/test_headers.h"
 
 namespace varve {
 namespace {
@@ -141,8 +134,7 @@ TEST_F(DbLogBoundTest, OneLargePieceIsFreedByTheNextWrite) {
 
 TEST_F(DbLogBoundTest, WritesThatMustNotWaitAreBoundedToo) {
   Open();
-  WriteOptions options;
-  options.no_slowdown = true;
+  WriteOptions options{.no_slowdown = true};
   for (int i = 0; i < 5000; ++i) {
     WriteBatch batch;
     LogData(&batch);

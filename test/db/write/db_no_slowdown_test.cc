@@ -5,18 +5,11 @@
 // database of a budget holds the memory. Method: requests, errors and
 // cancellations at the moments when no other writer comes, and waits for the
 // jobs that are due.
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <functional>
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "db/memtable/write_buffer_budget.h"
 #include "test/testing/comparators.h"
 #include "test/testing/db_helpers.h"
+#include "test/testing/test_headers.h"
 #include "varve/testing/fault_injection_env.h"
 #include "varve/write_buffer_manager.h"
 

@@ -5,14 +5,9 @@
 // reason, which is counted and reported. A writer that refuses to wait is not
 // delayed by waiting ones. Method: flushes or compactions that are held up.
 
-#include <cstdarg>
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "test/testing/db_helpers.h"
 #include "test/testing/env/slow_tables_env.h"
+#include "test/testing/test_headers.h"
 #include "varve/statistics.h"
 
 namespace varve::test {
@@ -64,9 +59,7 @@ class DbWriteTest : public DbTestBase {
 TEST_F(DbWriteTest, StopsWhileMemTablesWaitForFlush) {
   Open();
   env_.KeepBack(Env::Priority::kHigh);
-  Status s = Fill();
-  EXPECT_TRUE(s.IsIncomplete()) << s.ToString();
-  EXPECT_TRUE(Contains(s.message(), "memtables")) << s.ToString();
+  EXPECT_TRUE(IsIncomplete(Fill(), "memtables"));
   StartWaiting("first", Ticker::kStallMemTableStops);
   StartWaiting("second", Ticker::kStallMemTableStops);
   // They do not stand in the way.
@@ -169,8 +162,7 @@ TEST_F(DbWriteTest, SlowsDownAndStopsByLevelZero) {
     for (int i = 0; i < 1000 && s.ok(); i++) {
       s = db_->Put(no_slowdown_, "large", large);
     }
-    EXPECT_TRUE(s.IsIncomplete()) << s.ToString();
-    EXPECT_TRUE(Contains(s.message(), "level-0")) << s.ToString();
+    EXPECT_TRUE(IsIncomplete(s, "level-0"));
   }
   EXPECT_EQ(Number("varve.is-write-stopped"), 1u);
   EXPECT_EQ(Count(Ticker::kStallLevel0Stops), 0u);

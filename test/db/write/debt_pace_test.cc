@@ -6,13 +6,7 @@
 // writers and compactions on a clock of the test's own.
 
 #include "db/write/debt_pace.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdint>
-#include <functional>
-#include <vector>
+#include "test/testing/test_headers.h"
 
 namespace varve {
 namespace {

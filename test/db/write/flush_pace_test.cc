@@ -5,11 +5,7 @@
 // are left alone. Method: flush and writers on a clock of the test's own.
 
 #include "db/write/flush_pace.h"
-
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <cstdint>
+#include "test/testing/test_headers.h"
 
 namespace varve {
 namespace {

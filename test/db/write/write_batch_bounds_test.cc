@@ -3,15 +3,11 @@
 // its count of 32 bits can tell. Method: every operation with a slice of the
 // batch's own bytes at every fill of its buffer, against the same operation
 // with a copy; and batches whose header says that they are almost full.
-#include <gtest/gtest.h>
 
-#include <functional>
-#include <string>
-#include <vector>
-
+#include "test/testing/status_checks.h"
 #include "test/testing/temp_dir.h"
+#include "test/testing/test_headers.h"
 #include "util/bytes/coding.h"
-#include "varve/db.h"
 #include "varve/write_batch.h"
 
 namespace varve {
@@ -103,8 +99,7 @@ TEST_F(BatchCountTest, RefusesAnUpdateThatThe32BitsCannotCount) {
     WriteBatch batch(Header(0xFFFFFFFF));
     operation(&batch, "key");
     EXPECT_EQ(batch.Count(), 0xFFFFFFFFu);  // It was 0.
-    const Status status = db_->Write(WriteOptions(), &batch);
-    EXPECT_TRUE(status.IsInvalidArgument()) << status.ToString();
+    EXPECT_TRUE(IsInvalidArgument(db_->Write(WriteOptions(), &batch)));
   }
   // Nothing happened to the database, and an emptied batch is as new.
   WriteBatch batch(Header(0xFFFFFFFF));

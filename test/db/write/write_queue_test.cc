@@ -9,17 +9,10 @@
 
 #include "db/write/write_queue.h"
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <deque>
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "test/testing/actor.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/actor.h"
+#include "test/testing/threads/run_threads.h"
 
 namespace varve {
 namespace {
@@ -29,13 +22,11 @@ using Role = WriteQueue::Role;
 constexpr uint64_t kFarTooLongUs = 3600ull * 1000 * 1000;
 
 WriteOptions Sync() {
-  WriteOptions options;
-  options.sync = true;
+  WriteOptions options{.sync = true};
   return options;
 }
 WriteOptions NoWal() {
-  WriteOptions options;
-  options.disable_wal = true;
+  WriteOptions options{.disable_wal = true};
   return options;
 }
 
@@ -265,22 +256,18 @@ TEST_F(WriteQueueTest, LeaderNeverWaitsForWritersInTheQueue) {
   if (HasFatalFailure()) return;
   // Each expects the other one from now on, so that no group has less.
   std::atomic<int> groups = 0;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < 2; ++t) {
-    threads.emplace_back([&] {
-      WriteBatch batch;
-      for (int i = 0; i < writes; ++i) {
-        WriteQueue::Writer writer(Sync(), &batch);
-        if (queue_.Join(&writer) != Role::kLeader) continue;
-        queue_.DelayGroupCommit(&writer, kFarTooLongUs);
-        const WriteQueue::Group group = queue_.Form(&writer);
-        EXPECT_EQ(group.count, 2u);
-        ++groups;
-        queue_.Leave(group, Status::OK());
-      }
-    });
-  }
-  for (auto& thread : threads) thread.join();
+  test::RunThreads(2, [&](int) {
+    WriteBatch batch;
+    for (int i = 0; i < writes; ++i) {
+      WriteQueue::Writer writer(Sync(), &batch);
+      if (queue_.Join(&writer) != Role::kLeader) continue;
+      queue_.DelayGroupCommit(&writer, kFarTooLongUs);
+      const WriteQueue::Group group = queue_.Form(&writer);
+      EXPECT_EQ(group.count, 2u);
+      ++groups;
+      queue_.Leave(group, Status::OK());
+    }
+  });
   EXPECT_EQ(groups, writes);
 }
 
@@ -334,58 +321,53 @@ TEST_F(WriteQueueTest, StressEveryWriterIsAnsweredOnce) {
   int switches = 0;
   size_t published = 0;
   std::atomic<uint64_t> grouped = 0;
-  std::vector<std::thread> threads;
-  for (int t = 0; t < kThreads; ++t) {
-    threads.emplace_back([&, t] {
-      test::Rng rng(static_cast<uint64_t>(t) + 1);
-      for (int i = 0; i < writes; ++i) {
-        const int id = t * writes + i;
-        WriteBatch batch;
-        batch.Put(std::to_string(id), std::string(rng.Below(20), 'v'));
-        const auto insert = [&](const WriteBatch& its) {
-          struct Handler : WriteBatch::Handler {
-            void Put(const Slice& key, const Slice&) override {
-              id = atoi(key.ToString().c_str());
-            }
-            void Delete(const Slice&) override {}
-            void DeleteRange(const Slice&, const Slice&) override {}
-            int id = -1;
-          } handler;
-          EXPECT_TRUE(its.Iterate(&handler).ok());
-          ++memtable[static_cast<size_t>(handler.id)];
-        };
-        WriteQueue::Writer writer(rng.OneIn(3) ? Sync() : WriteOptions(),
-                                  &batch);
-        switch (queue_.Join(&writer)) {
-          case Role::kLeader: {
-            if (writer.sync) queue_.DelayGroupCommit(&writer, 5);
-            const WriteQueue::Group group = queue_.Form(&writer);
-            group.ForEach([&](WriteQueue::Writer* w) {
-              log.push_back(static_cast<int>(w->batch->Count()));
-            });
-            queue_.InsertAll(group,
-                             [&](WriteQueue::Writer* w) { insert(*w->batch); });
-            published += group.count;
-            grouped += group.count - 1;
-            queue_.Leave(group, Status::OK());
-            break;
+  test::RunThreads(kThreads, [&](int t) {
+    test::Rng rng(static_cast<uint64_t>(t) + 1);
+    for (int i = 0; i < writes; ++i) {
+      const int id = t * writes + i;
+      WriteBatch batch;
+      batch.Put(std::to_string(id), std::string(rng.Below(20), 'v'));
+      const auto insert = [&](const WriteBatch& its) {
+        struct Handler : WriteBatch::Handler {
+          void Put(const Slice& key, const Slice&) override {
+            id = atoi(key.ToString().c_str());
           }
-          case Role::kInsert:
-            insert(batch);
-            queue_.FinishInsert(&writer);
-            break;
-          case Role::kDone:
-            break;
+          void Delete(const Slice&) override {}
+          void DeleteRange(const Slice&, const Slice&) override {}
+          int id = -1;
+        } handler;
+        EXPECT_TRUE(its.Iterate(&handler).ok());
+        ++memtable[static_cast<size_t>(handler.id)];
+      };
+      WriteQueue::Writer writer(rng.OneIn(3) ? Sync() : WriteOptions(), &batch);
+      switch (queue_.Join(&writer)) {
+        case Role::kLeader: {
+          if (writer.sync) queue_.DelayGroupCommit(&writer, 5);
+          const WriteQueue::Group group = queue_.Form(&writer);
+          group.ForEach([&](WriteQueue::Writer* w) {
+            log.push_back(static_cast<int>(w->batch->Count()));
+          });
+          queue_.InsertAll(group,
+                           [&](WriteQueue::Writer* w) { insert(*w->batch); });
+          published += group.count;
+          grouped += group.count - 1;
+          queue_.Leave(group, Status::OK());
+          break;
         }
-        EXPECT_TRUE(writer.status.ok());
-        if (rng.OneIn(50)) {
-          const WriteQueue::Exclusive exclusive(&queue_);
-          ++switches;
-        }
+        case Role::kInsert:
+          insert(batch);
+          queue_.FinishInsert(&writer);
+          break;
+        case Role::kDone:
+          break;
       }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+      EXPECT_TRUE(writer.status.ok());
+      if (rng.OneIn(50)) {
+        const WriteQueue::Exclusive exclusive(&queue_);
+        ++switches;
+      }
+    }
+  });
   EXPECT_EQ(log.size(), memtable.size());
   EXPECT_EQ(published, memtable.size());
   for (const int count : memtable) ASSERT_EQ(count, 1);

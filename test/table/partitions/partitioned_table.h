@@ -5,17 +5,11 @@
 // not write, in every form that the format allows. A test may change the
 // handles and separators before the blocks that name partitions are written.
 
-#include <algorithm>
-#include <cstdint>
-#include <map>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "table/block/block_builder.h"
 #include "table/block/internal_key.h"
 #include "table/index/bloom_filter.h"
 #include "test/testing/table_bytes.h"
+#include "test/testing/test_headers.h"
 #include "util/bytes/coding.h"
 #include "util/bytes/compression.h"
 #include "util/bytes/hash.h"

@@ -4,16 +4,10 @@
 // is left of them can be recovered, and hostile ones cost no more than their
 // size. Method: every byte of one changed; separators and handles that lie.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "table/build/table_salvage.h"
 #include "test/table/partitions/partitioned_table_use.h"
+#include "test/testing/status_checks.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {
@@ -324,8 +318,7 @@ TEST(PartitionedTableHostileTest, EmptyPartitionsAreSkipped) {
     }
     const std::string bytes = table.Finish();
     std::unique_ptr<Table> opened;
-    const Status s = Open(ReaderOptions(bytes), bytes, &opened);
-    ASSERT_TRUE(s.ok()) << s.ToString();
+    ASSERT_TRUE(Ok(Open(ReaderOptions(bytes), bytes, &opened)));
     ASSERT_NO_FATAL_FAILURE(CheckTable(*opened, entries));
   }
 }

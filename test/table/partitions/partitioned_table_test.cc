@@ -5,19 +5,12 @@
 // Method: tables made here in every form of the format, compared with their
 // entries; damaged filters.
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <map>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "monitoring/statistics.h"
 #include "table/reader/table.h"
 #include "test/table/partitions/partitioned_table_use.h"
 #include "test/testing/seed.h"
+#include "test/testing/status_checks.h"
+#include "test/testing/test_headers.h"
 #include "varve/statistics.h"
 
 namespace varve::test {
@@ -81,10 +74,8 @@ TEST(PartitionedTableTest, ReadsEveryForm) {
     if (random.OneIn(4)) options.tail_size = 60;
     SCOPED_TRACE(round);
     std::unique_ptr<Table> table;
-    Status s = Open(options, bytes, &table);
-    ASSERT_TRUE(s.ok()) << s.ToString();
-    s = table->Load();
-    ASSERT_TRUE(s.ok()) << s.ToString();
+    ASSERT_TRUE(Ok(Open(options, bytes, &table)));
+    ASSERT_TRUE(Ok(table->Load()));
     ASSERT_NO_FATAL_FAILURE(CheckTable(*table, entries));
     ASSERT_EQ(
         table->core().filter_partitions != nullptr,
@@ -101,7 +92,7 @@ uint64_t Excluded(TableReaderOptions options, const std::string& bytes,
   options.statistics = StatisticsImpl::Of(statistics.get());
   std::unique_ptr<Table> table;
   const Status s = Open(options, bytes, &table);
-  EXPECT_TRUE(s.ok()) << s.ToString();
+  EXPECT_TRUE(Ok(s));
   if (!s.ok()) return 0;
   for (int i = 0; i < count; ++i) {
     EXPECT_EQ(Lookup(*table, Numbered(2 * i)), "value " + std::to_string(i));
@@ -254,7 +245,7 @@ int ReadsOfOpen(const TableReaderOptions& options, const std::string& bytes,
   std::unique_ptr<Table> table;
   Status s = Open(options, bytes, &table, &log);
   if (s.ok() && load) s = table->Load();
-  EXPECT_TRUE(s.ok()) << s.ToString();
+  EXPECT_TRUE(Ok(s));
   return log.reads.load();
 }
 

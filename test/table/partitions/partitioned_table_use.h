@@ -3,16 +3,12 @@
 
 // Entries for partitioned tables, and checks that a table has them.
 
-#include <gtest/gtest.h>
-
-#include <memory>
-#include <string>
-#include <utility>
-
 #include "table/reader/table.h"
 #include "test/table/partitions/partitioned_table.h"
 #include "test/testing/env/string_random_access_file.h"
+#include "test/testing/status_checks.h"
 #include "test/testing/table_lookup.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::testing {
 
@@ -73,7 +69,7 @@ inline Status Scan(const Table& table, KeysAndValues* entries) {
 inline void CheckTable(const Table& table, const KeysAndValues& entries) {
   KeysAndValues found;
   Status s = Scan(table, &found);
-  ASSERT_TRUE(s.ok()) << s.ToString();
+  ASSERT_TRUE(Ok(s));
   ASSERT_EQ(found, entries);
   const auto it = table.NewIterator(ReadOptions());
   size_t i = entries.size();
@@ -100,7 +96,7 @@ inline void CheckTable(const Table& table, const KeysAndValues& entries) {
   ASSERT_FALSE(it->Valid());
   ASSERT_TRUE(it->status().ok());
   s = table.VerifyChecksum();
-  ASSERT_TRUE(s.ok()) << s.ToString();
+  ASSERT_TRUE(Ok(s));
 }
 
 }  // namespace varve::testing

@@ -3,15 +3,8 @@
 
 // A fixture with a catalog of small databases.
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <filesystem>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "test/testing/db_helpers.h"
+#include "test/testing/test_headers.h"
 #include "varve/catalog.h"
 
 namespace varve::test {

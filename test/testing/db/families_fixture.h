@@ -3,17 +3,9 @@
 
 // Databases with several column families in tests.
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <map>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
+#include "test/testing/test_headers.h"
 #include "varve/column_family.h"
 
 namespace varve::test {

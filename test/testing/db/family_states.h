@@ -4,16 +4,9 @@
 // Databases with column families in memory, whose files tests damage: files as
 // strings, and a fixture that compares what opens with the states of a history.
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <map>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "env/file_names.h"
 #include "test/testing/db_helpers.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 

@@ -4,28 +4,14 @@
 // A column family with a compaction filter that depends on the time, for tests
 // with a model of what was written.
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <atomic>
-#include <cstdint>
-#include <memory>
-#include <string>
-
 #include "test/testing/db/families_fixture.h"
+#include "test/testing/env/date_env.h"
 #include "test/testing/expiring_parts.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 #include "varve/env.h"
 
 namespace varve::test {
-
-// The wall clock shows what the test sets.
-class ClockEnv final : public EnvWrapper {
- public:
-  explicit ClockEnv(Env* target) : EnvWrapper(target) {}
-  uint64_t NowMicros() override { return now_s.load() * 1000000; }
-  std::atomic<uint64_t> now_s{1'700'000'000};
-};
 
 // Errors fail the test.
 // Thread-safety: owned by one thread, except the filter.
@@ -135,9 +121,8 @@ class FilteredFamily {
   // Rewrites all tables. The filter then sees at least the values that have no
   // operands, unless a snapshot needs them.
   void CompactAll(DB* db, bool has_snapshots) {
-    CompactRangeOptions options;
-    options.rewrite_bottommost_level = true;
-    ASSERT_TRUE(Ok(db->CompactRange(options, handle_, nullptr, nullptr)));
+    ASSERT_TRUE(Ok(db->CompactRange({.rewrite_bottommost_level = true}, handle_,
+                                    nullptr, nullptr)));
     Scan(db);
     if (has_snapshots) return;
     for (const auto& [key, value] : model_.At(id_)) {

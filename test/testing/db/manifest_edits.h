@@ -3,18 +3,11 @@
 
 // For tests that change a MANIFEST, or write one.
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <memory>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "db/version/version_edit.h"
 #include "db/wal/wal_reader.h"
 #include "db/wal/wal_writer.h"
 #include "test/testing/db_helpers.h"
+#include "test/testing/test_headers.h"
 #include "varve/env.h"
 
 namespace varve::test {

@@ -4,20 +4,10 @@
 // Reads of all kinds that judge what they see by themselves, from any number
 // of threads, and what must be true when nobody reads any more.
 
-#include <gtest/gtest.h>
-
-#include <chrono>
-#include <cstdlib>
-#include <filesystem>
-#include <functional>
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "test/testing/db/stress_threads.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 
@@ -80,9 +70,8 @@ inline ::testing::AssertionResult NothingIsPinned(DB* db,
 inline void Settle(DB* db) {
   ASSERT_TRUE(Ok(db->Put({}, "settle", "")));
   ASSERT_TRUE(Ok(db->Flush({})));
-  CompactRangeOptions options;
-  options.rewrite_bottommost_level = true;
-  ASSERT_TRUE(Ok(db->CompactRange(options, nullptr, nullptr)));
+  ASSERT_TRUE(Ok(
+      db->CompactRange({.rewrite_bottommost_level = true}, nullptr, nullptr)));
   ASSERT_TRUE(Ok(db->WaitForCompact()));
 }
 
@@ -104,8 +93,8 @@ inline void ReadOne(DB* db, Rng* rng) {
   std::string text;
   EXPECT_TRUE(Ok(db->Get(RandomReadOptions(rng), key, &text)));
   EXPECT_GE(CountIn(key, text), 0) << text;
-  const Status s = db->Get(RandomReadOptions(rng), key + "absent", &text);
-  EXPECT_TRUE(s.IsNotFound()) << s.ToString();
+  EXPECT_TRUE(
+      IsNotFound(db->Get(RandomReadOptions(rng), key + "absent", &text)));
 }
 // The value must stay as it is while others evict and compact.
 inline void ReadPinned(DB* db, Rng* rng) {

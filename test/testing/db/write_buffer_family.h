@@ -3,15 +3,8 @@
 
 // A budget of write buffers whose column families have no engine.
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <functional>
-#include <memory>
-#include <utility>
-#include <vector>
-
 #include "db/memtable/write_buffer_budget.h"
+#include "test/testing/test_headers.h"
 #include "util/base/mutex.h"
 #include "varve/env.h"
 

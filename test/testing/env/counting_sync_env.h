@@ -6,18 +6,16 @@
 #include <atomic>
 #include <cerrno>
 #include <cstdint>
-#include <memory>
 #include <string>
-#include <utility>
 
 #include "env/file_names.h"
-#include "test/testing/env/forwarding_file.h"
+#include "test/testing/env/hook_env.h"
 #include "varve/env.h"
 
 namespace varve::test {
 
 // Thread-safety: thread-safe.
-class CountingSyncEnv final : public EnvWrapper {
+class CountingSyncEnv final : public HookEnv {
  public:
   struct Counts {
     uint64_t tables = 0;
@@ -33,28 +31,9 @@ class CountingSyncEnv final : public EnvWrapper {
     }
   };
 
-  explicit CountingSyncEnv(Env* target) : EnvWrapper(target) {}
-
-  Status NewWritableFile(const std::string& path, const FileOptions& options,
-                         std::unique_ptr<WritableFile>* file) override {
-    Count* const count = CountOf(path);
-    if (refuses_manifests && count == &manifests_) {
-      return Status::FromErrno("open " + path, ENOSPC);
-    }
-    Status status = target()->NewWritableFile(path, options, file);
-    if (status.ok()) {
-      *file = std::make_unique<File>(std::move(*file), count);
-    }
-    return status;
-  }
-  Status NewDirectory(const std::string& path,
-                      std::unique_ptr<Directory>* directory) override {
-    Status status = target()->NewDirectory(path, directory);
-    if (status.ok()) {
-      *directory = std::make_unique<Dir>(std::move(*directory), &directories_);
-    }
-    return status;
-  }
+  explicit CountingSyncEnv(Env* target)
+      : HookEnv(kCreateOperation | kSyncOperation | kSyncDirectoryOperation, "",
+                target) {}
 
   Counts counts() const {
     return {tables_, logs_, manifests_, directories_, others_};
@@ -66,31 +45,16 @@ class CountingSyncEnv final : public EnvWrapper {
  private:
   using Count = std::atomic<uint64_t>;
 
-  class File final : public ForwardingFile {
-   public:
-    File(std::unique_ptr<WritableFile> file, Count* count)
-        : ForwardingFile(std::move(file)), count_(count) {}
-    Status Sync() override {
-      ++*count_;
-      return ForwardingFile::Sync();
+  Status Before(FileOperation kind, const std::string& path) override {
+    Count* const count =
+        kind == kSyncDirectoryOperation ? &directories_ : CountOf(path);
+    if (kind != kCreateOperation) {
+      ++*count;
+    } else if (refuses_manifests && count == &manifests_) {
+      return Status::FromErrno("open " + path, ENOSPC);
     }
-
-   private:
-    Count* const count_;
-  };
-  class Dir final : public Directory {
-   public:
-    Dir(std::unique_ptr<Directory> target, Count* count)
-        : target_(std::move(target)), count_(count) {}
-    Status Sync() override {
-      ++*count_;
-      return target_->Sync();
-    }
-
-   private:
-    const std::unique_ptr<Directory> target_;
-    Count* const count_;
-  };
+    return Status::OK();
+  }
 
   Count* CountOf(const std::string& path) {
     const std::string name = path.substr(path.rfind('/') + 1);

@@ -4,13 +4,7 @@
 // The environment of the operating system, in which background jobs wait until
 // a test lets them go.
 
-#include <gtest/gtest.h>
-
-#include <functional>
-#include <set>
-#include <utility>
-#include <vector>
-
+#include "test/testing/test_headers.h"
 #include "util/base/mutex.h"
 #include "varve/env.h"
 

@@ -9,13 +9,12 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
 #include <utility>
 
-#include "test/testing/env/forwarding_file.h"
+#include "test/testing/env/hook_env.h"
 #include "test/testing/seed.h"
 #include "varve/env.h"
 #include "varve/listener.h"
@@ -23,10 +22,12 @@
 namespace varve::test {
 
 // Delays each sync by up to limit_us, before and after the sync. Thread-safe.
-class SlowEnv final : public EnvWrapper {
+class SlowEnv final : public HookEnv {
  public:
   SlowEnv(Env* target, uint64_t seed, uint64_t limit_us)
-      : EnvWrapper(target), rng_(seed), limit_us_(limit_us) {}
+      : HookEnv(kSyncOperation | kSyncDirectoryOperation, "", target),
+        rng_(seed),
+        limit_us_(limit_us) {}
 
   void Wait() {
     uint64_t seed;
@@ -48,51 +49,12 @@ class SlowEnv final : public EnvWrapper {
     return target()->Schedule(std::move(job), priority);
   }
 
-  Status NewWritableFile(const std::string& path, const FileOptions& options,
-                         std::unique_ptr<WritableFile>* file) override {
-    Status status = target()->NewWritableFile(path, options, file);
-    if (status.ok()) *file = std::make_unique<File>(std::move(*file), this);
-    return status;
-  }
-  Status NewDirectory(const std::string& path,
-                      std::unique_ptr<Directory>* directory) override {
-    Status status = target()->NewDirectory(path, directory);
-    if (status.ok()) {
-      *directory = std::make_unique<SlowDirectory>(std::move(*directory), this);
-    }
-    return status;
-  }
-
  private:
-  class File final : public ForwardingFile {
-   public:
-    File(std::unique_ptr<WritableFile> target, SlowEnv* env)
-        : ForwardingFile(std::move(target)), env_(env) {}
-    Status Sync() override {
-      env_->Wait();
-      Status status = ForwardingFile::Sync();
-      env_->Wait();
-      return status;
-    }
-
-   private:
-    SlowEnv* const env_;
-  };
-  class SlowDirectory final : public Directory {
-   public:
-    SlowDirectory(std::unique_ptr<Directory> target, SlowEnv* env)
-        : target_(std::move(target)), env_(env) {}
-    Status Sync() override {
-      env_->Wait();
-      Status status = target_->Sync();
-      env_->Wait();
-      return status;
-    }
-
-   private:
-    const std::unique_ptr<Directory> target_;
-    SlowEnv* const env_;
-  };
+  Status Before(FileOperation, const std::string&) override {
+    Wait();
+    return Status::OK();
+  }
+  void After(FileOperation) override { Wait(); }
 
   std::mutex mu_;
   Rng rng_;

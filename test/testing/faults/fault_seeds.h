@@ -1,12 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <string>
-
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 

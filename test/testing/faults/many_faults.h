@@ -4,14 +4,9 @@
 // For tests in which many calls of the operating system fail one after the
 // other: an Env in memory, plans of failures, and power cuts.
 
-#include <gtest/gtest.h>
-
-#include <cstdint>
-#include <memory>
-#include <string>
-
 #include "test/testing/db_helpers.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 #include "varve/status.h"
 #include "varve/testing/fault_injection_env.h"
 
@@ -38,6 +33,21 @@ class ManyFaultsSession {
   template <typename Step>
   void RunSteps(int steps, Step step) {
     for (int i = 0; i < steps && !::testing::Test::HasFailure(); ++i) step();
+  }
+
+  struct Choice {
+    unsigned weight;
+    std::function<void()> run;
+  };
+  // Runs one of these, by the weights.
+  void DoOneOf(const std::vector<Choice>& choices) {
+    unsigned sum = 0;
+    for (const Choice& choice : choices) sum += choice.weight;
+    uint64_t at = rng_.Below(sum);
+    for (const Choice& choice : choices) {
+      if (at < choice.weight) return choice.run();
+      at -= choice.weight;
+    }
   }
 
   struct Plan {

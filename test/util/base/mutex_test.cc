@@ -4,11 +4,8 @@
 // Goal: the wrappers exclude, wake and time out as the standard ones do, and
 // know their owner. Method: counters and hand-shakes between threads.
 #include "util/base/mutex.h"
-
-#include <gtest/gtest.h>
-
-#include <thread>
-#include <vector>
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/run_threads.h"
 
 namespace varve {
 namespace {
@@ -21,16 +18,12 @@ struct Counter {
 
 TEST(MutexTest, ExcludesOtherThreads) {
   Counter counter;
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 4; i++) {
-    threads.emplace_back([&counter] {
-      for (int round = 0; round < 10000; round++) {
-        MutexLock lock(&counter.mu);
-        counter.value++;
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  test::RunThreads(4, [&counter](int) {
+    for (int round = 0; round < 10000; round++) {
+      MutexLock lock(&counter.mu);
+      counter.value++;
+    }
+  });
   MutexLock lock(&counter.mu);
   EXPECT_EQ(counter.value, 40000);
 }

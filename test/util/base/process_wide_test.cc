@@ -8,15 +8,9 @@
 
 #include "util/base/process_wide.h"
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <memory>
-#include <set>
-#include <thread>
-#include <vector>
-
 #include "test/testing/forked.h"
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/run_threads.h"
 
 namespace varve::test {
 namespace {
@@ -35,17 +29,13 @@ TEST(ProcessWideTest, ThreadsThatCreateAtOnceGetTheSameObject) {
   constexpr int kThreads = 4;
   std::atomic<int> creating{0};
   std::vector<Counted*> found(kThreads);
-  std::vector<std::thread> threads;
-  for (int i = 0; i < kThreads; ++i) {
-    threads.emplace_back([&, i] {
-      found[i] = &object.Get([&creating] {
-        ++creating;
-        while (creating < kThreads) std::this_thread::yield();
-        return std::make_unique<Counted>();
-      });
+  RunThreads(kThreads, [&](int i) {
+    found[i] = &object.Get([&creating] {
+      ++creating;
+      while (creating < kThreads) std::this_thread::yield();
+      return std::make_unique<Counted>();
     });
-  }
-  for (std::thread& thread : threads) thread.join();
+  });
   EXPECT_EQ(std::set<Counted*>(found.begin(), found.end()).size(), 1u);
   EXPECT_EQ(Counted::alive, 1);
   EXPECT_EQ(&object.Get(), found[0]);

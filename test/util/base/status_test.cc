@@ -4,11 +4,7 @@
 // way of making, copying and annotating one.
 
 #include "varve/status.h"
-
-#include <gtest/gtest.h>
-
-#include <cerrno>
-#include <utility>
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {

@@ -7,15 +7,7 @@
 // count is compared with what its documentation implies.
 #include "util/bytes/arena.h"
 
-#include <gmock/gmock.h>
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <cstdint>
-#include <cstring>
-#include <thread>
-#include <vector>
-
+#include "test/testing/test_headers.h"
 #include "util/base/random.h"
 
 namespace varve {

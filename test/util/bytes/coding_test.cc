@@ -4,11 +4,7 @@
 // the edges of each length, known bytes, every truncation, overflows.
 #include "util/bytes/coding.h"
 
-#include <gtest/gtest.h>
-
-#include <memory>
-#include <vector>
-
+#include "test/testing/test_headers.h"
 #include "util/base/random.h"
 
 namespace varve {

@@ -6,16 +6,13 @@
 #include "util/bytes/compression.h"
 
 #include <bzlib.h>
-#include <gtest/gtest.h>
 #include <lz4.h>
 #include <zlib.h>
 #include <zstd.h>
 
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
-
+#include "test/testing/status_checks.h"
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/run_threads.h"
 #include "util/base/random.h"
 #include "util/bytes/coding.h"
 
@@ -123,8 +120,7 @@ TEST(CompressionTest, ReturnsBlocksAsCompressed) {
       ASSERT_TRUE(compressor.Compress(raw, &body)) << size;
       EXPECT_LT(body.size(), size - size / 8);
       std::string back;
-      const Status s = Read(type, kFormat, body, &back);
-      ASSERT_TRUE(s.ok()) << s.ToString();
+      ASSERT_TRUE(Ok(Read(type, kFormat, body, &back)));
       EXPECT_EQ(back, raw);
     }
   }
@@ -220,8 +216,7 @@ TEST(CompressionTest, ReadsLz4OfOldFormats) {
     for (const CompressionType type :
          {CompressionType::kLZ4, CompressionType::kLZ4HC}) {
       std::string back;
-      const Status s = Read(type, format_version, body, &back);
-      ASSERT_TRUE(s.ok()) << s.ToString();
+      ASSERT_TRUE(Ok(Read(type, format_version, body, &back)));
       EXPECT_EQ(back, raw);
     }
   }
@@ -244,15 +239,15 @@ TEST(CompressionTest, ReadsZlibAndBzip2OfOldFormats) {
       for (const uint32_t format_version : {0u, 1u}) {
         std::string back;
         Status s = Read(type, format_version, body, &back);
-        ASSERT_TRUE(s.ok()) << s.ToString();
+        ASSERT_TRUE(Ok(s));
         EXPECT_EQ(back, raw);
         for (const size_t less : {size_t{1}, size_t{2}, body.size() - 1}) {
           s = Read(type, format_version, Slice(body.data(), body.size() - less),
                    &back);
-          EXPECT_TRUE(s.IsCorruption()) << s.ToString();
+          EXPECT_TRUE(IsCorruption(s));
         }
         s = Read(type, format_version, body + "x", &back);
-        EXPECT_TRUE(s.IsCorruption()) << s.ToString();
+        EXPECT_TRUE(IsCorruption(s));
       }
       std::string back;
       ASSERT_TRUE(Read(type, kFormat,
@@ -274,7 +269,7 @@ TEST(CompressionTest, ReadsZlibWithDictionaryInAllFormats) {
     std::string back;
     const Status s =
         Read(CompressionType::kZlib, format_version, body, &back, dictionary);
-    ASSERT_TRUE(s.ok()) << s.ToString();
+    ASSERT_TRUE(Ok(s));
     EXPECT_EQ(back, raw);
     EXPECT_TRUE(Read(CompressionType::kZlib, format_version, body, &back)
                     .IsCorruption());
@@ -321,9 +316,8 @@ TEST(CompressionTest, ReadsZstdFrameThatDoesNotNameItsSize) {
                                raw.data(), raw.size()));
   ZSTD_freeCCtx(context);
   std::string back;
-  const Status s = Read(CompressionType::kZSTD, kFormat,
-                        WithVarintSize(5000, packed), &back);
-  ASSERT_TRUE(s.ok()) << s.ToString();
+  ASSERT_TRUE(Ok(Read(CompressionType::kZSTD, kFormat,
+                      WithVarintSize(5000, packed), &back)));
   EXPECT_EQ(back, raw);
 }
 
@@ -334,8 +328,7 @@ TEST(CompressionTest, ReadsZstdOfHighestRatio) {
     ASSERT_TRUE(
         Compressor(type, kDefaultCompressionLevel).Compress(raw, &body));
     std::string back;
-    const Status s = Read(type, kFormat, body, &back);
-    ASSERT_TRUE(s.ok()) << s.ToString();
+    ASSERT_TRUE(Ok(Read(type, kFormat, body, &back)));
     EXPECT_TRUE(back == raw);
   }
 }
@@ -439,8 +432,7 @@ TEST(CompressionTest, RefusesImpossibleSizes) {
     size_t length = 42;
     const Status s =
         UncompressedLength(bad.type, bad.format_version, bad.body, &length);
-    EXPECT_TRUE(s.IsCorruption()) << s.ToString();
-    EXPECT_NE(s.ToString().find(CompressionName(bad.type)), std::string::npos);
+    EXPECT_TRUE(IsCorruption(s, CompressionName(bad.type)));
     EXPECT_EQ(length, 42u);
   }
 }
@@ -485,17 +477,13 @@ TEST(CompressionTest, ReadsFromManyThreads) {
   const std::string raw = Compressible(4096, 7);
   std::string body;
   ASSERT_TRUE(Compressor(CompressionType::kZSTD, 3).Compress(raw, &body));
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 4; i++) {
-    threads.emplace_back([&] {
-      for (int round = 0; round < 100; round++) {
-        std::string back;
-        EXPECT_TRUE(Read(CompressionType::kZSTD, kFormat, body, &back).ok());
-        EXPECT_EQ(back, raw);
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  test::RunThreads(4, [&](int) {
+    for (int round = 0; round < 100; round++) {
+      std::string back;
+      EXPECT_TRUE(Read(CompressionType::kZSTD, kFormat, body, &back).ok());
+      EXPECT_EQ(back, raw);
+    }
+  });
 }
 
 }  // namespace

@@ -3,11 +3,7 @@
 // taken from other programs' files, around every change of method; copies of
 // exact size for the sanitizers.
 #include "util/bytes/hash.h"
-
-#include <gtest/gtest.h>
-
-#include <memory>
-#include <string>
+#include "test/testing/test_headers.h"
 
 namespace varve {
 namespace {

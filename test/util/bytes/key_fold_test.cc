@@ -7,15 +7,10 @@
 // short size at every value, each byte of which is outside of ASCII once.
 #include "util/bytes/key_fold.h"
 
-#include <gtest/gtest.h>
 #include <utf8proc.h>
 
-#include <cstdlib>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 #include "util/threads/path_counter.h"
 
 namespace varve::test {

@@ -5,14 +5,8 @@
 // are hard to tell apart; random arrays against std::lower_bound.
 #include "util/bytes/key_prefix.h"
 
-#include <gtest/gtest.h>
-
-#include <algorithm>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 
 namespace varve {
 namespace {

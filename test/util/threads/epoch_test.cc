@@ -9,23 +9,15 @@
 // tests of T1 to T3, and stress with objects poisoned when freed.
 #include "util/threads/epoch.h"
 
-#include <gtest/gtest.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
-#include <atomic>
-#include <memory>
-#include <set>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "test/testing/actor.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/actor.h"
+#include "test/testing/threads/run_threads.h"
 
 namespace varve {
 namespace {
@@ -450,11 +442,7 @@ TEST(ThreadRecordTest, RecordsAreReusedByTenThousandThreads) {
   constexpr size_t kAtOnce = 10;
   const size_t before = RecordCount();
   for (int round = 0; round < 1000; round++) {
-    std::vector<std::thread> threads;
-    for (size_t i = 0; i < kAtOnce; i++) {
-      threads.emplace_back([] { const EpochGuard section; });
-    }
-    for (std::thread& thread : threads) thread.join();
+    test::RunThreads(kAtOnce, [](size_t) { const EpochGuard section; });
   }
   EXPECT_LE(RecordCount(), before + kAtOnce);
 }
@@ -554,17 +542,13 @@ TEST_F(EpochTest, ReadersNeverSeeFreedObjectsUnderStress) {
       std::thread([&] { cells.Read(&rng); }).join();
     }
   });
-  std::vector<std::thread> writers;
-  for (uint64_t i = 0; i < 2; i++) {
-    writers.emplace_back([&cells, seed, i] {
-      test::Rng rng(seed + 10 + i);
-      for (int write = 0; write < kWrites; write++) {
-        cells.Write(&rng);
-        if (write % 1000 == 0) TEST_DrainRetired();
-      }
-    });
-  }
-  for (std::thread& writer : writers) writer.join();
+  test::RunThreads(2, [&cells, seed](uint64_t i) {
+    test::Rng rng(seed + 10 + i);
+    for (int write = 0; write < kWrites; write++) {
+      cells.Write(&rng);
+      if (write % 1000 == 0) TEST_DrainRetired();
+    }
+  });
   done = true;
   for (std::thread& thread : threads) thread.join();
 }

@@ -8,14 +8,8 @@
 
 #include "util/threads/fork_watch.h"
 
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <optional>
-#include <thread>
-#include <utility>
-
 #include "test/testing/forked.h"
+#include "test/testing/test_headers.h"
 
 namespace varve::test {
 namespace {

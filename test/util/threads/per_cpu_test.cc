@@ -9,19 +9,14 @@
 // not to register its threads.
 #include "util/threads/per_cpu.h"
 
-#include <gtest/gtest.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <csignal>
-#include <cstdlib>
-#include <string>
-#include <thread>
-#include <vector>
 
 #include "test/testing/machine/migration.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
 
 namespace varve {
 namespace {

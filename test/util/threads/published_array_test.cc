@@ -7,12 +7,7 @@
 // sanitizer builds.
 
 #include "util/threads/published_array.h"
-
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <thread>
-#include <vector>
+#include "test/testing/test_headers.h"
 
 namespace varve {
 namespace {

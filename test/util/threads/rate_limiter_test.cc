@@ -6,14 +6,8 @@
 // advances only when the limiter waits; a few threads with the real one.
 
 #include "util/threads/rate_limiter.h"
-
-#include <gtest/gtest.h>
-
-#include <atomic>
-#include <memory>
-#include <string>
-#include <thread>
-#include <vector>
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/run_threads.h"
 
 namespace varve {
 namespace {
@@ -161,16 +155,11 @@ TEST_F(RateLimiterTest, HighGoesFirstAndLowIsNotStarved) {
 TEST_F(RateLimiterTest, ThreadsShareTheRealClock) {
   const auto limiter = NewGenericRateLimiter(10 << 20, 10000);
   const auto start = std::chrono::steady_clock::now();
-  std::vector<std::thread> threads;
-  for (int i = 0; i < 4; ++i) {
-    threads.emplace_back([&, i] {
-      for (int n = 0; n < 64; ++n) {
-        limiter->Request(8 << 10,
-                         i % 2 == 0 ? Priority::kHigh : Priority::kLow);
-      }
-    });
-  }
-  for (std::thread& thread : threads) thread.join();
+  test::RunThreads(4, [&](int i) {
+    for (int n = 0; n < 64; ++n) {
+      limiter->Request(8 << 10, i % 2 == 0 ? Priority::kHigh : Priority::kLow);
+    }
+  });
   const std::chrono::duration<double> took =
       std::chrono::steady_clock::now() - start;
   // 2 MiB less the 0.1 MiB that the bucket held.

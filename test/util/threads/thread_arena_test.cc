@@ -6,13 +6,7 @@
 // taken and given back by hand, with roots that count their ends.
 
 #include "util/threads/thread_arena.h"
-
-#include <gtest/gtest.h>
-
-#include <cstring>
-#include <string>
-#include <thread>
-#include <vector>
+#include "test/testing/test_headers.h"
 
 namespace varve {
 namespace {

@@ -8,16 +8,10 @@
 
 #include "util/threads/thread_exit.h"
 
-#include <gtest/gtest.h>
 #include <pthread.h>
 #include <unistd.h>
 
-#include <cstdio>
-#include <cstdlib>
-#include <functional>
-#include <thread>
-#include <vector>
-
+#include "test/testing/test_headers.h"
 #include "util/threads/epoch.h"
 #include "util/threads/memory_account.h"
 #include "util/threads/thread_arena.h"

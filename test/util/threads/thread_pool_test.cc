@@ -5,18 +5,11 @@
 // is lost when the pool goes. Method: jobs that meet at latches, so that a
 // wrong number of threads shows as a count and not as a timing.
 #include "util/threads/thread_pool.h"
+#include "test/testing/test_headers.h"
 
-#include <gtest/gtest.h>
 #include <pthread.h>
 #include <sys/resource.h>
 #include <unistd.h>
-
-#include <algorithm>
-#include <atomic>
-#include <memory>
-#include <set>
-#include <string>
-#include <vector>
 
 namespace varve {
 namespace {

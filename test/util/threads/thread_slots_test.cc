@@ -8,20 +8,10 @@
 // step; stress with owners and threads that come and go.
 #include "util/threads/thread_slots.h"
 
-#include <gtest/gtest.h>
-
-#include <array>
-#include <atomic>
-#include <functional>
-#include <latch>
-#include <memory>
-#include <set>
-#include <string>
-#include <thread>
-#include <vector>
-
-#include "test/testing/actor.h"
 #include "test/testing/seed.h"
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/actor.h"
+#include "test/testing/threads/run_threads.h"
 
 namespace varve {
 namespace {
@@ -507,13 +497,9 @@ class Stress {
     std::vector<std::thread> threads;
     threads.emplace_back([this, seed] { BirthLoop(seed + 10); });
     threads.emplace_back([this] { OwnerLoop(); });
-    std::vector<std::thread> installers;
-    for (size_t i = 0; i < owners_.size(); i++) {
-      installers.emplace_back([this, i] {
-        for (int install = 0; install < 10000; install++) owners_[i].Install();
-      });
-    }
-    for (std::thread& installer : installers) installer.join();
+    test::RunThreads(owners_.size(), [this](size_t i) {
+      for (int install = 0; install < 10000; install++) owners_[i].Install();
+    });
     done_ = true;
     for (std::thread& thread : threads) thread.join();
     for (Actor& reader : readers) reader.Wait();

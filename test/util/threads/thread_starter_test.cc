@@ -8,18 +8,14 @@
 
 #include "util/threads/thread_starter.h"
 
-#include <gtest/gtest.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
-#include <functional>
-#include <string>
-#include <thread>
-#include <vector>
-
 #include "test/testing/forked.h"
 #include "test/testing/sanitizers.h"
+#include "test/testing/test_headers.h"
+#include "test/testing/threads/run_threads.h"
 #include "util/base/mutex.h"
 #include "util/threads/thread_pool.h"
 
@@ -114,16 +110,12 @@ TEST(ThreadStarterTest, StartsForManyThreadsAtOnce) {
   EXPECT_EQ(Forked([] {
               const int nice = OwnNice();
               ThreadStarter::Get().InheritFromThisThread();
-              std::vector<std::thread> threads;
-              for (int i = 0; i < 4; ++i) {
-                threads.emplace_back([nice] {
-                  for (int round = 0; round < 50; ++round) {
-                    EXPECT_EQ(StartOne().nice, nice);
-                    ThreadStarter::Get().InheritFromThisThread();
-                  }
-                });
-              }
-              for (std::thread& thread : threads) thread.join();
+              test::RunThreads(4, [nice](int) {
+                for (int round = 0; round < 50; ++round) {
+                  EXPECT_EQ(StartOne().nice, nice);
+                  ThreadStarter::Get().InheritFromThisThread();
+                }
+              });
             }),
             0);
 }
