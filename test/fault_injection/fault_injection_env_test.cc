@@ -88,6 +88,14 @@ class FaultInjectionEnvTest : public testing::Test {
     }
     return states;
   }
+  // The same, with a sync of the directory in the end.
+  template <typename Work>
+  std::set<std::string> StatesAfterSync(Work work) {
+    return StatesAfter([&] {
+      work();
+      SyncDirectory();
+    });
+  }
 
   std::unique_ptr<Env> memory_;
   std::unique_ptr<FaultInjectionEnv> env_;
@@ -129,11 +137,7 @@ TEST_F(FaultInjectionEnvTest, RemovedFilesMayComeBack) {
     ASSERT_TRUE(env_->RemoveFile("/d/f").ok());
   };
   EXPECT_EQ(StatesAfter(work), (States{"", "f=x"}));
-  const auto safely = [&] {
-    work();
-    SyncDirectory();
-  };
-  EXPECT_EQ(StatesAfter(safely), (States{""}));
+  EXPECT_EQ(StatesAfterSync(work), (States{""}));
 }
 
 TEST_F(FaultInjectionEnvTest, RenamesHappenWhollyOrNotAtAll) {
@@ -143,11 +147,7 @@ TEST_F(FaultInjectionEnvTest, RenamesHappenWhollyOrNotAtAll) {
     ASSERT_TRUE(env_->RenameFile("/d/new", "/d/old").ok());
   };
   EXPECT_EQ(StatesAfter(work), (States{"new=2 old=1", "old=2"}));
-  const auto safely = [&] {
-    work();
-    SyncDirectory();
-  };
-  EXPECT_EQ(StatesAfter(safely), (States{"old=2"}));
+  EXPECT_EQ(StatesAfterSync(work), (States{"old=2"}));
 }
 
 TEST_F(FaultInjectionEnvTest, ARenameOfUnsyncedBytesMayLeaveAnEmptyFile) {

@@ -25,35 +25,24 @@ namespace {
 constexpr uint64_t kStart = 1700000000;
 constexpr uint64_t kAge = 1000;
 
-// A compaction: levels, reason, and whether tables were moved.
-struct Job {
-  int from = 0;
-  int to = 0;
-  std::string reason;
-  bool moved = false;
-  bool operator==(const Job&) const = default;
-};
-
-std::ostream& operator<<(std::ostream& out, const Job& job) {
-  return out << job.from << " to " << job.to << " (" << job.reason << ")"
-             << (job.moved ? " moved" : "");
-}
-
+// Compactions as text: levels, reason, and whether tables were moved.
 class Jobs final : public EventListener {
  public:
   void OnCompactionCompleted(const CompactionJobInfo& info) override {
     MutexLock lock(&mutex_);
-    jobs_.push_back({info.base_input_level, info.output_level, info.reason,
-                     info.trivial_move});
+    if (!jobs_.empty()) jobs_ += ", ";
+    jobs_ += std::to_string(info.base_input_level) + " to " +
+             std::to_string(info.output_level) + " (" + info.reason + ")" +
+             (info.trivial_move ? " moved" : "");
   }
-  std::vector<Job> Take() {
+  std::string Take() {
     MutexLock lock(&mutex_);
-    return std::exchange(jobs_, {});
+    return std::exchange(jobs_, "");
   }
 
  private:
   Mutex mutex_;
-  std::vector<Job> jobs_ VARVE_GUARDED_BY(mutex_);
+  std::string jobs_ VARVE_GUARDED_BY(mutex_);
 };
 
 class DbTtlTest : public DbTestBase {
@@ -67,6 +56,10 @@ class DbTtlTest : public DbTestBase {
   void RunAt(uint64_t seconds) {
     env_.now_s = kStart + seconds;
     ASSERT_TRUE(Ok(db_->WaitForCompact()));
+  }
+  std::string JobsAt(uint64_t seconds) {
+    RunAt(seconds);
+    return jobs_->Take();
   }
   // Writes what is in memory to the level, if it is about this key.
   void FlushTo(int level, const Slice& key = "a") {
@@ -115,15 +108,12 @@ TEST_F(DbTtlTest, TablesGoDownLevelByLevelWhenTheirDataIsOld) {
   EXPECT_EQ(TablesAt(1), 1u);
   EXPECT_EQ(TablesAt(3), 1u) << "the last level is as old as it likes";
   jobs_->Take();
-  RunAt(500 + kAge + 1);
-  EXPECT_EQ(jobs_->Take(),
-            (std::vector<Job>{{1, 2, "ttl", true}, {2, 3, "ttl", false}}));
+  EXPECT_EQ(JobsAt(500 + kAge + 1), "1 to 2 (ttl) moved, 2 to 3 (ttl)");
   EXPECT_EQ(Tables(), 1u);
   ExpectTimes(3, 0, 500 + kAge + 1);
   EXPECT_EQ(Get("a"), "new");
   EXPECT_EQ(Get("b"), "NotFound");
-  RunAt(100 * kAge);
-  EXPECT_TRUE(jobs_->Take().empty());
+  EXPECT_EQ(JobsAt(100 * kAge), "");
 }
 
 TEST_F(DbTtlTest, LevelZeroIsCompactedWhole) {
@@ -137,9 +127,8 @@ TEST_F(DbTtlTest, LevelZeroIsCompactedWhole) {
   Flush();
   RunAt(kAge);
   EXPECT_EQ(TablesAt(0), 2u);
-  EXPECT_TRUE(jobs_->Take().empty());
-  RunAt(kAge + 1);
-  EXPECT_EQ(jobs_->Take(), (std::vector<Job>{{0, 6, "ttl", false}}));
+  EXPECT_EQ(jobs_->Take(), "");
+  EXPECT_EQ(JobsAt(kAge + 1), "0 to 6 (ttl)");
   ExpectTimes(6, 0, kAge + 1);
   EXPECT_EQ(Get("a"), "2");
   EXPECT_EQ(Get("z"), "1");
@@ -169,10 +158,8 @@ TEST_F(DbTtlTest, ATableIsRewrittenOnItsWayIntoTheLastLevel) {
   Flush();
   ASSERT_TRUE(Ok(db_->WaitForCompact()));
   jobs_->Take();
-  RunAt(kAge + 1);
-  EXPECT_EQ(jobs_->Take(), (std::vector<Job>{{1, 2, "ttl", true},
-                                             {2, 3, "ttl", true},
-                                             {3, 4, "ttl", false}}));
+  EXPECT_EQ(JobsAt(kAge + 1),
+            "1 to 2 (ttl) moved, 2 to 3 (ttl) moved, 3 to 4 (ttl)");
   EXPECT_EQ(TablesAt(4), 2u);
 }
 
@@ -200,9 +187,7 @@ TEST_F(DbTtlTest, TimesAreKeptThroughCompactionsMovesAndReopens) {
   ExpectTimes(2, 0, 20);
   options_.level0_file_num_compaction_trigger = 1;
   Reopen();
-  RunAt(40);
-  EXPECT_EQ(jobs_->Take(),
-            (std::vector<Job>{{0, 1, "level 0 has enough files", true}}));
+  EXPECT_EQ(JobsAt(40), "0 to 1 (level 0 has enough files) moved");
   ExpectTimes(1, 30, 30);
   Reopen();
   ExpectTimes(1, 30, 30);
@@ -218,17 +203,12 @@ TEST_F(DbTtlTest, PeriodicCompactionsRewriteTablesInTheirLevels) {
     Put(key, "1");
     FlushTo(level, key);
   }
-  RunAt(kAge);
-  EXPECT_TRUE(jobs_->Take().empty());
-  RunAt(kAge + 1);
-  EXPECT_EQ(jobs_->Take(), (std::vector<Job>{{2, 2, "periodic", false},
-                                             {3, 3, "periodic", false}}));
+  EXPECT_EQ(JobsAt(kAge), "");
+  EXPECT_EQ(JobsAt(kAge + 1), "2 to 2 (periodic), 3 to 3 (periodic)");
   for (const int level : {2, 3}) ExpectTimes(level, 0, kAge + 1);
   EXPECT_EQ(Get("a") + Get("b"), "11");
-  RunAt(2 * kAge);
-  EXPECT_TRUE(jobs_->Take().empty());
-  RunAt(2 * kAge + 2);
-  EXPECT_EQ(jobs_->Take().size(), 2u);
+  EXPECT_EQ(JobsAt(2 * kAge), "");
+  EXPECT_EQ(JobsAt(2 * kAge + 2), "2 to 2 (periodic), 3 to 3 (periodic)");
   for (const int level : {2, 3}) ExpectTimes(level, 0, 2 * kAge + 2);
 }
 
@@ -237,8 +217,7 @@ TEST_F(DbTtlTest, PeriodicCompactionsRewriteLevelZeroIntoTheNextLevel) {
   Open();
   Put("a", "1");
   Flush();
-  RunAt(kAge + 1);
-  EXPECT_EQ(jobs_->Take(), (std::vector<Job>{{0, 6, "periodic", false}}));
+  EXPECT_EQ(JobsAt(kAge + 1), "0 to 6 (periodic)");
   ExpectTimes(6, 0, kAge + 1);
 }
 
@@ -246,14 +225,12 @@ TEST_F(DbTtlTest, NothingIsDueWithoutTheOptions) {
   Open();
   Put("a", "1");
   Flush();
-  RunAt(1000 * kAge);
-  EXPECT_TRUE(jobs_->Take().empty());
+  EXPECT_EQ(JobsAt(1000 * kAge), "");
   // As many seconds as there are.
   ASSERT_TRUE(Ok(db_->SetOptions(
       {{"ttl", "18446744073709551615"},
        {"periodic_compaction_seconds", "18446744073709551614"}})));
-  RunAt(1000 * kAge);
-  EXPECT_TRUE(jobs_->Take().empty());
+  EXPECT_EQ(JobsAt(1000 * kAge), "");
 }
 
 TEST_F(DbTtlTest, AClockThatIsSetBackMakesNothingDue) {
@@ -266,7 +243,7 @@ TEST_F(DbTtlTest, AClockThatIsSetBackMakesNothingDue) {
   ASSERT_TRUE(Ok(db_->WaitForCompact()));
   env_.now_s = kStart - 10 * kAge;
   ASSERT_TRUE(Ok(db_->WaitForCompact()));
-  EXPECT_TRUE(jobs_->Take().empty());
+  EXPECT_EQ(jobs_->Take(), "");
 }
 
 TEST_F(DbTtlTest, DisableAutoCompactionsDisablesThem) {
@@ -276,11 +253,9 @@ TEST_F(DbTtlTest, DisableAutoCompactionsDisablesThem) {
   Open();
   Put("a", "1");
   Flush();
-  RunAt(10 * kAge);
-  EXPECT_TRUE(jobs_->Take().empty());
+  EXPECT_EQ(JobsAt(10 * kAge), "");
   ASSERT_TRUE(Ok(db_->SetOptions({{"disable_auto_compactions", "false"}})));
-  RunAt(10 * kAge);
-  EXPECT_EQ(jobs_->Take(), (std::vector<Job>{{0, 6, "ttl", false}}));
+  EXPECT_EQ(JobsAt(10 * kAge), "0 to 6 (ttl)");
 }
 
 TEST_F(DbTtlTest, SetOptionsSwitchesThemOn) {
@@ -289,12 +264,10 @@ TEST_F(DbTtlTest, SetOptionsSwitchesThemOn) {
   Flush();
   RunAt(10 * kAge);
   ASSERT_TRUE(Ok(db_->SetOptions({{"ttl", std::to_string(kAge)}})));
-  RunAt(10 * kAge);
-  EXPECT_EQ(jobs_->Take(), (std::vector<Job>{{0, 6, "ttl", false}}));
+  EXPECT_EQ(JobsAt(10 * kAge), "0 to 6 (ttl)");
   ASSERT_TRUE(Ok(db_->SetOptions(
       {{"ttl", "0"}, {"periodic_compaction_seconds", std::to_string(kAge)}})));
-  RunAt(11 * kAge + 1);
-  EXPECT_EQ(jobs_->Take(), (std::vector<Job>{{6, 6, "periodic", false}}));
+  EXPECT_EQ(JobsAt(11 * kAge + 1), "6 to 6 (periodic)");
 }
 
 TEST_F(DbTtlTest, EachFamilyHasItsOwn) {
@@ -307,8 +280,7 @@ TEST_F(DbTtlTest, EachFamilyHasItsOwn) {
   Flush();
   ASSERT_TRUE(Ok(db_->Put({}, family, "a", "1")));
   ASSERT_TRUE(Ok(db_->Flush({}, family)));
-  RunAt(kAge + 1);
-  EXPECT_EQ(jobs_->Take(), (std::vector<Job>{{0, 6, "ttl", false}}));
+  EXPECT_EQ(JobsAt(kAge + 1), "0 to 6 (ttl)");
   EXPECT_EQ(TablesAt(0), 1u);
   ASSERT_TRUE(Ok(db_->DestroyColumnFamilyHandle(family)));
 }
@@ -334,15 +306,15 @@ TEST_F(DbTtlTest, TimesThatTheManifestDoesNotHaveAreTheTables) {
   env_.now_s = kStart + 10;
   Open();  // Opens the table.
   ASSERT_TRUE(Ok(db_->WaitForCompact()));
-  EXPECT_TRUE(jobs_->Take().empty());
+  EXPECT_EQ(jobs_->Take(), "");
   Close();
   options_.paranoid_checks = false;  // It is not opened, and so due.
   Open();
   ASSERT_TRUE(Ok(db_->WaitForCompact()));
-  EXPECT_EQ(jobs_->Take(), (std::vector<Job>{{6, 6, "periodic", false}}));
+  EXPECT_EQ(jobs_->Take(), "6 to 6 (periodic)");
   ExpectTimes(6, 0, 10);
   ASSERT_TRUE(Ok(db_->WaitForCompact()));
-  EXPECT_TRUE(jobs_->Take().empty());
+  EXPECT_EQ(jobs_->Take(), "");
 }
 
 // ---- The thread of an idle database -----------------------------------------
