@@ -16,10 +16,6 @@ class SingleDeletionInteropTest : public DbTestBase {
     options_.disable_auto_compactions = true;
     options_.level_compaction_dynamic_level_bytes = false;
   }
-
-  void SingleDelete(const std::string& key) {
-    ASSERT_TRUE(Ok(db_->SingleDelete({}, key)));
-  }
 };
 
 TEST_F(SingleDeletionInteropTest, AnOlderValueDoesNotComeBack) {

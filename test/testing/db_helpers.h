@@ -9,6 +9,7 @@
 #include <filesystem>
 #include <map>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -215,7 +216,58 @@ class DbTestBase : public ::testing::Test {
     ASSERT_TRUE(Ok(db_->Put({}, key, value)));
   }
   void Delete(const std::string& key) { ASSERT_TRUE(Ok(db_->Delete({}, key))); }
+  void SingleDelete(const std::string& key) {
+    ASSERT_TRUE(Ok(db_->SingleDelete({}, key)));
+  }
+  void DeleteRange(const std::string& begin, const std::string& end) {
+    ASSERT_TRUE(Ok(db_->DeleteRange({}, begin, end)));
+  }
+  void Merge(const std::string& key, const std::string& operand) {
+    ASSERT_TRUE(Ok(db_->Merge({}, key, operand)));
+  }
   void Flush() { ASSERT_TRUE(Ok(db_->Flush({}))); }
+  // Takes steps, such as "put a 1, flush, delete a, compact": the functions
+  // above and below by their names, with their arguments, "wait" for
+  // compactions, and "snap".
+  void Do(const std::string& steps) {
+    std::istringstream in(steps);
+    std::string step;
+    while (std::getline(in, step, ',')) {
+      std::istringstream words(step);
+      std::string name, key, value;
+      words >> name >> key >> value;
+      if (name == "put") {
+        Put(key, value);
+      } else if (name == "merge") {
+        Merge(key, value);
+      } else if (name == "delete") {
+        Delete(key);
+      } else if (name == "single_delete") {
+        SingleDelete(key);
+      } else if (name == "delete_range") {
+        DeleteRange(key, value);
+      } else if (name == "flush") {
+        Flush();
+      } else if (name == "compact") {
+        CompactAll();
+      } else if (name == "reopen") {
+        Reopen();
+      } else if (name == "open") {
+        Open();
+      } else if (name == "wait") {
+        ASSERT_TRUE(Ok(db_->WaitForCompact()));
+      } else if (name == "snap") {
+        snapshots_.push_back(db_->GetSnapshot());
+      } else {
+        FAIL() << "no such step: " << step;
+      }
+    }
+  }
+  // Releases the snapshots of Do.
+  void ReleaseSnapshots() {
+    for (const Snapshot* snapshot : snapshots_) db_->ReleaseSnapshot(snapshot);
+    snapshots_.clear();
+  }
   void CompactAll() {
     ASSERT_TRUE(Ok(db_->CompactRange({.rewrite_bottommost_level = true},
                                      nullptr, nullptr)));
@@ -248,6 +300,7 @@ class DbTestBase : public ::testing::Test {
   std::string path_;
   Options options_;
   std::unique_ptr<DB> db_;
+  std::vector<const Snapshot*> snapshots_;
 };
 
 }  // namespace varve::test

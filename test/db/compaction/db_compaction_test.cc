@@ -317,17 +317,13 @@ TEST_F(DbCompactionTest, IteratorKeepsItsFilesUntilItIsDestroyed) {
   ASSERT_TRUE(Ok(it->status()));
   EXPECT_EQ(count, 3000);
   it.reset();
-  Put("one", "more");
-  Flush();
-  ASSERT_TRUE(Ok(db_->WaitForCompact()));
+  Do("put one more, flush, wait");
   ExpectNoStrayTables();
   EXPECT_EQ(Number("varve.num-live-versions"), 1u);
 }
 
 TEST_F(DbCompactionTest, StrayFilesAreRemovedAtOpenAndOthersKept) {
-  Open();
-  Put("a", "1");
-  Flush();
+  Do("open, put a 1, flush");
   Close();
   // Leftovers of a crash: older MANIFESTs and temporary files. Names that no
   // database file has are not removed.

@@ -69,10 +69,7 @@ TEST_F(DbDeadEntriesTest, NothingIsLeftOfKeysThatLivedInMemory) {
 
 TEST_F(DbDeadEntriesTest, DeletionsOutsideOfAllTablesAreDropped) {
   options_.disable_auto_compactions = true;
-  Open();
-  Put("c", "1");
-  Put("e", "1");
-  Flush();
+  Do("open, put c 1, put e 1, flush");
   for (const char* key : {"a", "b", "f", "g"}) Delete(key);
   ASSERT_TRUE(Ok(db_->DeleteRange({}, "a", "c")));
   Flush();
@@ -95,18 +92,13 @@ TEST_F(DbDeadEntriesTest, DeletionsOverAnyLevelStay) {
     options_.disable_auto_compactions = true;
     options_.level_compaction_dynamic_level_bytes = false;
     OpenAnew();
-    Put("b", "old");
-    Put("d", "old");
-    Flush();
+    Do("put b old, put d old, flush");
     if (target > 0) {
       ASSERT_TRUE(
           Ok(db_->CompactRange({.target_level = target}, nullptr, nullptr)));
       ASSERT_EQ(TablesAt(target), 1u);
     }
-    Delete("b");
-    ASSERT_TRUE(Ok(db_->DeleteRange({}, "c", "e")));
-    Delete("x");
-    Flush();
+    Do("delete b, delete_range c e, delete x, flush");
     EXPECT_EQ(Tables(), 2u);
     EXPECT_EQ(CountEntries(), 0);
     CompactAll();
@@ -125,9 +117,7 @@ TEST_F(DbDeadEntriesTest, SnapshotsKeepDeletions) {
   EXPECT_EQ(Get("a", after), "NotFound");
   EXPECT_EQ(Get("a"), "NotFound");
   db_->ReleaseSnapshot(before);
-  Put("a", "2");
-  Delete("a");
-  Flush();
+  Do("put a 2, delete a, flush");
   EXPECT_EQ(Get("a", after), "NotFound");
   EXPECT_EQ(CountEntries(), 0);
   db_->ReleaseSnapshot(after);
@@ -135,13 +125,9 @@ TEST_F(DbDeadEntriesTest, SnapshotsKeepDeletions) {
 
 // A snapshot between a single deletion and a newer value.
 TEST_F(DbDeadEntriesTest, SingleDeletionsGoAsWell) {
-  Open();
-  Put("a", "1");
-  ASSERT_TRUE(Ok(db_->SingleDelete({}, "a")));
+  Do("open, put a 1, single_delete a");
   const Snapshot* const snapshot = db_->GetSnapshot();
-  Put("a", "2");
-  ASSERT_TRUE(Ok(db_->SingleDelete({}, "a")));
-  Flush();
+  Do("put a 2, single_delete a, flush");
   EXPECT_EQ(Get("a", snapshot), "NotFound");
   EXPECT_EQ(Get("a"), "NotFound");
   db_->ReleaseSnapshot(snapshot);

@@ -44,21 +44,8 @@ class DbKeptEntriesTest : public DbTestBase {
     EXPECT_TRUE(Ok(DestroyDB(path_, options_)));
     Open();
   }
-  void Merge(const std::string& key, const std::string& operand) {
-    ASSERT_TRUE(Ok(db_->Merge({}, key, operand)));
-  }
-  void SingleDelete(const std::string& key) {
-    ASSERT_TRUE(Ok(db_->SingleDelete({}, key)));
-  }
-  void DeleteRange(const std::string& begin, const std::string& end) {
-    ASSERT_TRUE(Ok(db_->DeleteRange({}, begin, end)));
-  }
   void CompactRange(const Slice* begin = nullptr, const Slice* end = nullptr) {
     ASSERT_TRUE(Ok(db_->CompactRange({}, begin, end)));
-  }
-  void Release() {
-    for (const Snapshot* snapshot : snapshots_) db_->ReleaseSnapshot(snapshot);
-    snapshots_.clear();
   }
   // Returns the number of entries in tables, with range deletions.
   uint64_t Entries() {
@@ -104,96 +91,41 @@ class DbKeptEntriesTest : public DbTestBase {
   }
 
   const std::unique_ptr<Env> memory_ = NewMemoryEnv(Env::Default());
-  std::vector<const Snapshot*> snapshots_;
 };
 
 // Each kind of entries that a snapshot keeps.
 class DbKeptKindsTest : public DbKeptEntriesTest {
  protected:
-  void Snap() { snapshots_.push_back(db_->GetSnapshot()); }
-  // Keeps a table below the one of the kind, so that the flush cannot drop
-  // deletions.
-  void PutBase(const std::string& key) {
-    Put(key, "base");
-    Flush();
-  }
   struct Case {
     const char* name;
-    std::function<void()> write;
+    const char* steps;
     uint64_t entries;  // After a compaction without snapshots.
   };
-  std::vector<Case> Cases() {
-    return {
-        {"operands",
-         [this] {
-           Merge("k", "1");
-           Snap();
-           Merge("k", "2");
-           Snap();
-           Merge("k", "3");
-         },
-         1},
-        {"operands after a value",
-         [this] {
-           Put("k", "1");
-           Snap();
-           Merge("k", "2");
-         },
-         1},
-        {"versions",
-         [this] {
-           Put("k", "1");
-           Snap();
-           Put("k", "2");
-         },
-         1},
-        {"deletions",
-         [this] {
-           Put("stays", "1");
-           PutBase("k");
-           Snap();
-           Delete("k");
-         },
-         1},
-        {"deletions of nothing",
-         [this] {
-           Put("stays", "1");
-           PutBase("k");
-           Delete("k");
-           Snap();
-           Put("k", "1");
-           Delete("k");
-         },
-         1},
-        {"single deletions",
-         [this] {
-           Put("stays", "1");
-           PutBase("k");
-           Snap();
-           SingleDelete("k");
-         },
-         1},
-        {"range deletions",
-         [this] {
-           Put("stays", "1");
-           PutBase("k");
-           Snap();
-           DeleteRange("k", "l");
-         },
-         1},
-    };
-  }
+  // Where the steps begin with a flush, a table below the one of the kind keeps
+  // the flush from dropping deletions.
+  static constexpr Case kCases[] = {
+      {"operands", "merge k 1, snap, merge k 2, snap, merge k 3", 1},
+      {"operands after a value", "put k 1, snap, merge k 2", 1},
+      {"versions", "put k 1, snap, put k 2", 1},
+      {"deletions", "put stays 1, put k base, flush, snap, delete k", 1},
+      {"deletions of nothing",
+       "put stays 1, put k base, flush, delete k, snap, put k 1, delete k", 1},
+      {"single deletions",
+       "put stays 1, put k base, flush, snap, single_delete k", 1},
+      {"range deletions",
+       "put stays 1, put k base, flush, snap, delete_range k l", 1},
+  };
 };
 
 TEST_F(DbKeptKindsTest, GoWithTheNextCompactRange) {
-  for (const Case& kind : Cases()) {
+  for (const Case& kind : kCases) {
     SCOPED_TRACE(kind.name);
     OpenAnew();
-    kind.write();
+    Do(kind.steps);
     CompactRange();
     EXPECT_GT(Entries(), kind.entries);
     EXPECT_EQ(BytesOfAnother(), 0u) << "the snapshot still needs them";
-    Release();
+    ReleaseSnapshots();
     CompactRange();
     EXPECT_EQ(Entries(), kind.entries);
     EXPECT_EQ(BytesOfAnother(), 0u);
@@ -204,7 +136,7 @@ TEST_F(DbKeptKindsTest, GoSnapshotBySnapshot) {
   OpenAnew();
   for (const char* operand : {"1", "2", "3", "4"}) {
     Merge("k", operand);
-    Snap();
+    Do("snap");
   }
   CompactRange();
   EXPECT_EQ(Entries(), 4u);
@@ -216,21 +148,21 @@ TEST_F(DbKeptKindsTest, GoSnapshotBySnapshot) {
     EXPECT_EQ(BytesOfAnother(), 0u);
   }
   EXPECT_EQ(Get("k"), "1,2,3,4");
-  Release();
+  ReleaseSnapshots();
 }
 
 TEST_F(DbKeptKindsTest, GoFromTablesThatWereMoved) {
   options_.level0_file_num_compaction_trigger = 1;
-  for (const Case& kind : Cases()) {
+  for (const Case& kind : kCases) {
     SCOPED_TRACE(kind.name);
     options_.disable_auto_compactions = false;
     OpenAnew();
-    kind.write();
+    Do(kind.steps);
     Flush();
     ASSERT_TRUE(Ok(db_->WaitForCompact()));
     ASSERT_TRUE(Ok(db_->SetOptions({{"disable_auto_compactions", "true"}})));
     ASSERT_EQ(TablesAt(0), 0u);
-    Release();
+    ReleaseSnapshots();
     CompactRange();
     EXPECT_EQ(Entries(), kind.entries);
     EXPECT_EQ(BytesOfAnother(), 0u);
@@ -239,14 +171,14 @@ TEST_F(DbKeptKindsTest, GoFromTablesThatWereMoved) {
 
 TEST_F(DbKeptKindsTest, GoAfterASessionThatKeptThem) {
   for (const bool opens_tables : {true, false}) {
-    for (const Case& kind : Cases()) {
+    for (const Case& kind : kCases) {
       SCOPED_TRACE(kind.name);
       options_.max_open_files = opens_tables ? -1 : 16;
       OpenAnew();
-      kind.write();
+      Do(kind.steps);
       CompactRange();
       EXPECT_GT(Entries(), kind.entries);
-      Release();
+      ReleaseSnapshots();
       Reopen();
       CompactRange();
       EXPECT_EQ(Entries(), kind.entries);
@@ -260,13 +192,13 @@ TEST_F(DbKeptKindsTest, GoAfterASessionThatKeptThem) {
 // Without a CompactRange, the job that looks for such tables finds them.
 TEST_F(DbKeptKindsTest, GoByThemselves) {
   options_.disable_auto_compactions = false;
-  for (const Case& kind : Cases()) {
+  for (const Case& kind : kCases) {
     SCOPED_TRACE(kind.name);
     OpenAnew();
-    kind.write();
+    Do(kind.steps);
     CompactRange();
     EXPECT_GT(Entries(), kind.entries);
-    Release();
+    ReleaseSnapshots();
     ASSERT_TRUE(Ok(db_->WaitForCompact()));
     EXPECT_EQ(Entries(), kind.entries);
     const uint64_t written = BytesWritten();
@@ -291,9 +223,7 @@ TEST_F(DbKeptEntriesTest, SequenceNumbersBecomeZero) {
 TEST_F(DbKeptEntriesTest, TheFilterIsAskedForThemAfterTheSnapshot) {
   const auto filter = std::make_shared<RemovesOld>();
   options_.compaction_filter = filter.get();
-  Open();
-  Put("a", "new");
-  Put("b", "old");
+  Do("open, put a new, put b old");
   const Snapshot* const snapshot = db_->GetSnapshot();
   CompactRange();
   EXPECT_EQ(Entries(), 2u);
@@ -352,9 +282,7 @@ TEST_F(DbKeptEntriesTest, CleanTablesAreNotRewritten) {
 
 // Operands that no operator can merge are no reason to rewrite a table.
 TEST_F(DbKeptEntriesTest, OperandsWithoutAnOperatorStay) {
-  Open();
-  Merge("k", "1");
-  Merge("k", "2");
+  Do("open, merge k 1, merge k 2");
   const Snapshot* const snapshot = db_->GetSnapshot();
   Merge("k", "3");
   CompactRange();

@@ -22,9 +22,6 @@ class DbRangeDeletionTest : public DbTestBase {
     options_.statistics = NewTestStatistics();
     options_.compression = CompressionType::kNone;
   }
-  void DeleteRange(const std::string& begin, const std::string& end) {
-    ASSERT_TRUE(Ok(db_->DeleteRange({}, begin, end)));
-  }
   void Fill(int begin, int end, const std::string& value) {
     for (int i = begin; i < end; i++) Put(Key(i), value);
   }

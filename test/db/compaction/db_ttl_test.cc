@@ -93,15 +93,11 @@ class DbTtlTest : public DbTestBase {
 TEST_F(DbTtlTest, TablesGoDownLevelByLevelWhenTheirDataIsOld) {
   options_.ttl = kAge;
   options_.level_compaction_dynamic_level_bytes = false;
-  Open();
-  Put("a", "old");
-  Put("b", "old");
+  Do("open, put a old, put b old");
   FlushTo(3);
   env_.now_s = kStart + 500;
   options_.level0_file_num_compaction_trigger = 1;
-  Reopen();
-  Put("a", "new");
-  Delete("b");
+  Do("reopen, put a new, delete b");
   for (int i = 0; i < 20; ++i) Put(Key(i), "new");
   Flush();
   RunAt(500 + kAge);
@@ -118,10 +114,7 @@ TEST_F(DbTtlTest, TablesGoDownLevelByLevelWhenTheirDataIsOld) {
 
 TEST_F(DbTtlTest, LevelZeroIsCompactedWhole) {
   options_.ttl = kAge;
-  Open();
-  Put("a", "1");
-  Put("z", "1");
-  Flush();
+  Do("open, put a 1, put z 1, flush");
   env_.now_s = kStart + 500;
   Put("a", "2");
   Flush();
@@ -153,9 +146,7 @@ TEST_F(DbTtlTest, ATableIsRewrittenOnItsWayIntoTheLastLevel) {
   Put("a", "1");
   FlushTo(4);
   options_.level0_file_num_compaction_trigger = 1;
-  Reopen();
-  Put("x", "1");
-  Flush();
+  Do("reopen, put x 1, flush");
   ASSERT_TRUE(Ok(db_->WaitForCompact()));
   jobs_->Take();
   EXPECT_EQ(JobsAt(kAge + 1),
@@ -165,9 +156,7 @@ TEST_F(DbTtlTest, ATableIsRewrittenOnItsWayIntoTheLastLevel) {
 
 TEST_F(DbTtlTest, TimesAreKeptThroughCompactionsMovesAndReopens) {
   options_.level_compaction_dynamic_level_bytes = false;
-  Open();
-  Put("a", "1");
-  Flush();
+  Do("open, put a 1, flush");
   ExpectTimes(0, 0, 0);
   env_.now_s = kStart + 10;
   FlushTo(2);
@@ -214,17 +203,13 @@ TEST_F(DbTtlTest, PeriodicCompactionsRewriteTablesInTheirLevels) {
 
 TEST_F(DbTtlTest, PeriodicCompactionsRewriteLevelZeroIntoTheNextLevel) {
   options_.periodic_compaction_seconds = kAge;
-  Open();
-  Put("a", "1");
-  Flush();
+  Do("open, put a 1, flush");
   EXPECT_EQ(JobsAt(kAge + 1), "0 to 6 (periodic)");
   ExpectTimes(6, 0, kAge + 1);
 }
 
 TEST_F(DbTtlTest, NothingIsDueWithoutTheOptions) {
-  Open();
-  Put("a", "1");
-  Flush();
+  Do("open, put a 1, flush");
   EXPECT_EQ(JobsAt(1000 * kAge), "");
   // As many seconds as there are.
   ASSERT_TRUE(Ok(db_->SetOptions(
@@ -236,9 +221,7 @@ TEST_F(DbTtlTest, NothingIsDueWithoutTheOptions) {
 TEST_F(DbTtlTest, AClockThatIsSetBackMakesNothingDue) {
   options_.ttl = kAge;
   options_.periodic_compaction_seconds = kAge;
-  Open();
-  Put("a", "1");
-  Flush();
+  Do("open, put a 1, flush");
   env_.now_s = 0;
   ASSERT_TRUE(Ok(db_->WaitForCompact()));
   env_.now_s = kStart - 10 * kAge;
@@ -250,18 +233,14 @@ TEST_F(DbTtlTest, DisableAutoCompactionsDisablesThem) {
   options_.ttl = kAge;
   options_.periodic_compaction_seconds = kAge;
   options_.disable_auto_compactions = true;
-  Open();
-  Put("a", "1");
-  Flush();
+  Do("open, put a 1, flush");
   EXPECT_EQ(JobsAt(10 * kAge), "");
   ASSERT_TRUE(Ok(db_->SetOptions({{"disable_auto_compactions", "false"}})));
   EXPECT_EQ(JobsAt(10 * kAge), "0 to 6 (ttl)");
 }
 
 TEST_F(DbTtlTest, SetOptionsSwitchesThemOn) {
-  Open();
-  Put("a", "1");
-  Flush();
+  Do("open, put a 1, flush");
   RunAt(10 * kAge);
   ASSERT_TRUE(Ok(db_->SetOptions({{"ttl", std::to_string(kAge)}})));
   EXPECT_EQ(JobsAt(10 * kAge), "0 to 6 (ttl)");
@@ -336,9 +315,7 @@ class DbAgeThreadTest : public DbTestBase {
 
 TEST_F(DbAgeThreadTest, AnIdleDatabaseIsCompacted) {
   options_.ttl = 1;
-  Open();
-  Put("a", "1");
-  Flush();
+  Do("open, put a 1, flush");
   const Stopwatch waiting(Env::Default());
   while (TablesAt(0) != 0 && waiting.ElapsedMicros() < 60000000) {
     Env::Default()->SleepForMicroseconds(10000);

@@ -362,9 +362,7 @@ TEST_F(DbDeadRangesTest, SeeksToItsOwnValue) {
     Put("row/" + std::to_string(i), std::string(200, 'z'));
     Delete("row/" + std::to_string(i));
   }
-  Put("index", "row/500");
-  Put("row/900", "live");
-  Put("zz", "row/300");
+  Do("put index row/500, put row/900 live, put zz row/300");
   for (int i = 0; i < 2; ++i) {
     const auto it = db_->NewIterator({});
     it->SeekForPrev("index");

@@ -515,11 +515,7 @@ TEST_F(DbBackgroundTest, CloseFlushesMemTablesThatWaitAfterACancel) {
 TEST_F(DbBackgroundTest, AfterACancelNothingIsReportedAsDone) {
   options_.level0_file_num_compaction_trigger = 2;
   options_.disable_auto_compactions = true;
-  Open();
-  Put("a", "1");
-  Flush();
-  Put("a", "2");
-  Flush();
+  Do("open, put a 1, flush, put a 2, flush");
   FlushOptions no_wait{.wait = false};
   db_->CancelAllBackgroundWork(true);
   EXPECT_TRUE(Ok(db_->WaitForCompact()));  // Nothing is due.

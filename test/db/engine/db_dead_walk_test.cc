@@ -127,9 +127,7 @@ TEST_F(DbDeadWalkTest, CountsWhatItSkips) {
   AblationOptions ablation = TestAblation();
   ablation.waste = WasteMode::kIgnored;
   options_.experiment = NewExperiment(ablation);
-  Open();
-  ASSERT_TRUE(Ok(db_->Put({}, "!first", "1")));
-  ASSERT_TRUE(Ok(db_->Put({}, "~last", "2")));
+  Do("open, put !first 1, put ~last 2");
   // 0: all in the memtable; 1: values in a table; 2: all in one table.
   for (int place = 0; place < 3; ++place) {
     for (uint64_t i = 0; i < kKeys; ++i) {

@@ -22,13 +22,8 @@ class DbIteratorTest : public DbTestBase {
   // d deleted, g put in the memtable.
   void FillAllPlaces() {
     for (const char* key : {"b", "c", "d", "e", "f"}) Put(key, "bottom");
-    CompactAll();
-    Put("b", "level0");
-    Delete("c");
-    Delete("e");
-    Flush();
-    Delete("d");
-    Put("g", "memory");
+    Do("compact, put b level0, delete c, delete e, flush, delete d, "
+       "put g memory");
   }
 };
 
@@ -114,13 +109,9 @@ TEST_F(DbIteratorTest, EmptyAndCrossedBoundsHoldNothing) {
 }
 
 TEST_F(DbIteratorTest, ShowsTheMomentItWasMade) {
-  Put("a", "1");
-  Put("b", "1");
-  Flush();
+  Do("put a 1, put b 1, flush");
   auto it = db_->NewIterator({});
-  Put("a", "2");
-  Delete("b");
-  Put("c", "2");
+  Do("put a 2, delete b, put c 2");
   for (int i = 0; i < 3000; i++) Put(Key(i), std::string(100, 'x'));
   CompactAll();
   EXPECT_EQ(Walk(it.get(), "first next next"), "a=1 b=1 end");
@@ -143,9 +134,7 @@ TEST_F(DbIteratorTest, StepsOverManyVersionsAreSeeks) {
   }
   options_.statistics = NewTestStatistics();
   options_.write_buffer_size = 16 << 20;
-  Reopen();
-  Put("a", "1");
-  Put("z", "1");
+  Do("reopen, put a 1, put z 1");
   const Snapshot* snapshots[3];
   for (int round = 0; round < 3; ++round) {
     for (int i = 0; i < 2000; ++i) Put("k", std::to_string(round * 2000 + i));
@@ -275,9 +264,7 @@ TEST_F(DbSnapshotTest, OfAnEmptyDatabaseStaysEmpty) {
   const Snapshot* snapshot = db_->GetSnapshot();
   ASSERT_NE(snapshot, nullptr);
   EXPECT_EQ(snapshot->GetSequenceNumber(), 0u);
-  Put("a", "1");
-  Flush();
-  CompactAll();
+  Do("put a 1, flush, compact");
   EXPECT_EQ(Get("a", snapshot), "NotFound");
   ReadOptions options{.snapshot = snapshot};
   EXPECT_TRUE(HasEntries(db_.get(), {}, options));

@@ -61,9 +61,7 @@ TEST_F(DbLifecycleTest, ParentDirectoryMustExist) {
 TEST_F(DbLifecycleTest, DirectoryWithForeignFilesCanBecomeADatabase) {
   std::filesystem::create_directory(path_);
   WriteWholeFile(path_ + "/notes.txt", "mine");
-  Open();
-  Put("a", "1");
-  Reopen();
+  Do("open, put a 1, reopen");
   EXPECT_EQ(Get("a"), "1");
   EXPECT_EQ(ReadWholeFile(path_ + "/notes.txt"), "mine");
 }
@@ -376,11 +374,7 @@ TEST_F(DbLifecycleTest, RepairKeepsTheNewestVersionAmongManyLevels) {
 
 TEST_F(DbLifecycleTest, RepairMovesUnreadableTablesToLost) {
   options_.disable_auto_compactions = true;
-  Open();
-  Put("a", "1");
-  Flush();
-  Put("b", "2");
-  Flush();
+  Do("open, put a 1, flush, put b 2, flush");
   Close();
   const auto tables = FilesEndingIn(path_, ".sst");
   ASSERT_EQ(tables.size(), 2u);

@@ -335,9 +335,7 @@ TEST_F(DbListenerTest, IsCalledWithNoLockHeld) {
     db_->ReleaseSnapshot(db_->GetSnapshot());
   };
   Put(Key(1), "1");
-  Flush();
-  CompactAll();
-  ASSERT_TRUE(Ok(db_->WaitForCompact()));
+  Do("flush, compact, wait");
   EXPECT_FALSE(recorder_->Notes("compaction ends").empty());
 }
 

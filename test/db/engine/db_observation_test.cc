@@ -180,9 +180,7 @@ TEST_F(DbObservationTest, TablesOfOldVersionsCountInTheTotal) {
   const uint64_t live = get("varve.live-sst-files-size");
   EXPECT_EQ(get("varve.total-sst-files-size"), before + live);
   it.reset();
-  Put("k", "v");
-  Flush();
-  ASSERT_TRUE(Ok(db_->WaitForCompact()));
+  Do("put k v, flush, wait");
   EXPECT_EQ(get("varve.total-sst-files-size"),
             get("varve.live-sst-files-size"));
 }
@@ -264,10 +262,7 @@ TEST_F(DbObservationTest, TablesNameTheSessionThatWroteThem) {
 }
 
 TEST_F(DbObservationTest, DeletionsInMemoryCountAsDeletions) {
-  Open();
-  Put("a", "1");
-  Delete("a");
-  Delete("a");
+  Do("open, put a 1, delete a, delete a");
   EXPECT_EQ(Number("varve.num-entries-active-mem-table"), 3u);
   EXPECT_EQ(Number("varve.num-deletes-active-mem-table"), 2u);
   // There are fewer keys to delete than deletions.

@@ -167,13 +167,9 @@ TEST_F(DbPropertyTest, TheOldestKeyIsAsOldAsTheFirstTableOfItsData) {
   Open();
   EXPECT_EQ(Number("rocksdb.estimate-oldest-key-time"), 0u);
   env.now_s = 2000;
-  Put("a", "old");
-  Put("z", "old");
-  Flush();
+  Do("put a old, put z old, flush");
   env.now_s = 3000;
-  Put("b", "new");
-  Put("y", "new");
-  Flush();
+  Do("put b new, put y new, flush");
   EXPECT_EQ(Number("rocksdb.estimate-oldest-key-time"), 2000u);
   env.now_s = 4000;
   CompactAll();

@@ -118,9 +118,7 @@ TEST_F(DbTraceTest, WritesShowTheirSteps) {
 }
 
 TEST_F(DbTraceTest, TableOpenShowsEachCallOfTheSystem) {
-  Open();
-  Put("a", "1");
-  Flush();
+  Do("open, put a 1, flush");
   options_.paranoid_checks = false;
   Reopen();
   const std::string work = Work([&] { EXPECT_EQ(Get("a"), "1"); });

@@ -226,9 +226,7 @@ TEST_F(DbCompactionFilterTest, ContextsDescribeTheJobs) {
   ASSERT_TRUE(Ok(Compact()));
   factory->TakeContexts();
   for (int i = 0; i < 4; ++i) {
-    Put("a", "2");
-    Put("b", "2");
-    Flush();
+    Do("put a 2, put b 2, flush");
   }
   ASSERT_TRUE(Ok(db_->WaitForCompact()));
   contexts = factory->TakeContexts();

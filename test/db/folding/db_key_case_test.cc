@@ -51,9 +51,7 @@ class DbKeyCaseTest : public DbTestBase {
 };
 
 TEST_F(DbKeyCaseTest, GetFindsAnyCase) {
-  Open();
-  Put("Straße", "1");
-  Put("HELLO", "2");
+  Do("open, put Straße 1, put HELLO 2");
   for (const bool flushed : {false, true}) {
     if (flushed) Flush();
     EXPECT_EQ(Get("STRASSE"), "1");
@@ -67,9 +65,7 @@ TEST_F(DbKeyCaseTest, GetFindsAnyCase) {
 
 TEST_F(DbKeyCaseTest, SensitiveKeysStayAsTheyAre) {
   options_.key_case = KeyCase::kSensitive;
-  Open();
-  Put("A", "1");
-  Put("a", "2");
+  Do("open, put A 1, put a 2");
   Put(kNoText, "3");
   EXPECT_EQ(Get("A"), "1");
   EXPECT_EQ(Get(kNoText), "3");
@@ -77,9 +73,7 @@ TEST_F(DbKeyCaseTest, SensitiveKeysStayAsTheyAre) {
 }
 
 TEST_F(DbKeyCaseTest, EveryWriteFolds) {
-  Open();
-  Put("ONE", "1");
-  Put("one", "2");
+  Do("open, put ONE 1, put one 2");
   EXPECT_EQ(Get("One"), "2");
   Delete("oNE");
   EXPECT_EQ(Get("ONE"), "NotFound");
@@ -271,10 +265,7 @@ TEST_F(DbKeyCaseTest, ASensitiveDatabaseRefusesToFold) {
 }
 
 TEST_F(DbKeyCaseTest, CheckpointAndRepairKeepTheSetting) {
-  Open();
-  Put("Key", "1");
-  Flush();
-  Put("Log", "2");
+  Do("open, put Key 1, flush, put Log 2");
   const std::string copy = dir_.Sub("copy");
   ASSERT_TRUE(Ok(db_->CreateCheckpoint(copy)));
   Close();
@@ -298,10 +289,7 @@ TEST_F(DbKeyCaseTest, CheckpointAndRepairKeepTheSetting) {
 
 TEST_F(DbKeyCaseTest, RepairDoesNotFoldKeysThatAreNot) {
   options_.key_case = KeyCase::kSensitive;
-  Open();
-  Put("alice", "1");
-  Flush();
-  Put("Bob", "2");
+  Do("open, put alice 1, flush, put Bob 2");
   Close();
   const auto before = ReadDirectory(path_);
   options_.key_case = KeyCase::kInsensitive;
@@ -309,10 +297,7 @@ TEST_F(DbKeyCaseTest, RepairDoesNotFoldKeysThatAreNot) {
   EXPECT_TRUE(before == ReadDirectory(path_)) << "a file was changed";
   // Deleted keys do not count, whichever kind of deletion removed them.
   options_.key_case = KeyCase::kSensitive;
-  Open();
-  Delete("Bob");
-  Put("Carl", "3");
-  Put("Carla", "4");
+  Do("open, delete Bob, put Carl 3, put Carla 4");
   ASSERT_TRUE(Ok(db_->DeleteRange({}, "C", "D")));
   Close();
   options_.key_case = KeyCase::kInsensitive;

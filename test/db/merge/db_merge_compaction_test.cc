@@ -49,9 +49,6 @@ class DbMergeCompactionTest : public DbTestBase {
     options_.merge_operator = operator_;
   }
 
-  void Merge(const std::string& key, const std::string& operand) {
-    ASSERT_TRUE(Ok(db_->Merge({}, key, operand)));
-  }
   // Returns a count of entries in all tables.
   uint64_t TableCount(const std::string& kind) {
     std::string text;
@@ -67,21 +64,14 @@ class DbMergeCompactionTest : public DbTestBase {
 };
 
 TEST_F(DbMergeCompactionTest, AFlushMergesAsFarAsItKnowsTheBase) {
-  Open();
-  Put("a", "1");
-  Merge("a", "2");
-  Merge("b", "3");
-  Merge("b", "4");
-  Flush();
+  Do("open, put a 1, merge a 2, merge b 3, merge b 4, flush");
   // No older table has the keys. With waste=ignored, a flush does not know
   // that.
   const bool knows = TestAblation().waste != WasteMode::kIgnored;
   const uint64_t of_b = knows ? 0 : 1;
   EXPECT_EQ(Operands(), of_b);
   EXPECT_EQ(TableCount("entries"), 2u);
-  Merge("a", "5");
-  Merge("a", "6");
-  Flush();
+  Do("merge a 5, merge a 6, flush");
   EXPECT_EQ(Operands(), 1 + of_b);
   EXPECT_EQ(TableCount("entries"), 3u);
   EXPECT_TRUE(HasEntries(db_.get(), {{"a", "1,2,5,6"}, {"b", "3,4"}}));
@@ -94,13 +84,9 @@ TEST_F(DbMergeCompactionTest, AFlushMergesAsFarAsItKnowsTheBase) {
 }
 
 TEST_F(DbMergeCompactionTest, SnapshotsDivideOperands) {
-  Open();
-  Put("a", "1");
-  Merge("a", "2");
+  Do("open, put a 1, merge a 2");
   const Snapshot* const snapshot = db_->GetSnapshot();
-  Merge("a", "3");
-  Merge("a", "4");
-  Flush();
+  Do("merge a 3, merge a 4, flush");
   EXPECT_EQ(Operands(), 1u);
   CompactAll();
   EXPECT_EQ(Get("a"), "1,2,3,4");
@@ -117,12 +103,8 @@ TEST_F(DbMergeCompactionTest, DeletionsEndOperands) {
     Put(key, "1");
     Merge(key, "2");
   }
-  Flush();
-  Delete("a");
-  ASSERT_TRUE(Ok(db_->DeleteRange({}, "b", "c")));
-  Merge("a", "3");
-  Merge("b", "3");
-  Flush();
+  Do("flush, delete a, delete_range b c");
+  Do("merge a 3, merge b 3, flush");
   EXPECT_EQ(Operands(), 0u);
   const EntryList expected = {{"a", "3"}, {"b", "3"}, {"c", "1,2"}};
   EXPECT_TRUE(HasEntries(db_.get(), expected));
@@ -137,11 +119,7 @@ TEST_F(DbMergeCompactionTest, OperandsOutliveAFailingOperator) {
     OpenAnew();
     Put("a", "1");
     operator_->mode = mode;
-    Merge("a", "2");
-    Merge("a", "3");
-    Flush();
-    Merge("a", "4");
-    CompactAll();
+    Do("merge a 2, merge a 3, flush, merge a 4, compact");
     EXPECT_GE(options_.statistics->getTickerCount(Ticker::kNumberMergeFailures),
               1u);
     EXPECT_EQ(Operands(), 3u);
@@ -157,15 +135,10 @@ TEST_F(DbMergeCompactionTest, OperandsOutliveAFailingOperator) {
 }
 
 TEST_F(DbMergeCompactionTest, OperandsOutliveCompactionsWithoutAnOperator) {
-  Open();
-  Put("a", "1");
-  Merge("a", "2");
-  Merge("a", "3");
+  Do("open, put a 1, merge a 2, merge a 3");
   Close();
   options_.merge_operator = nullptr;
-  Open();
-  Put("b", "1");
-  CompactAll();
+  Do("open, put b 1, compact");
   EXPECT_EQ(Operands(), 2u);
   Close();
   options_.merge_operator = operator_;

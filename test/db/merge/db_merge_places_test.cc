@@ -22,9 +22,6 @@ class DbMergePlacesTest : public FamiliesTest {
     options_.level_compaction_dynamic_level_bytes = false;
   }
 
-  void Merge(const std::string& key, const std::string& operand) {
-    ASSERT_TRUE(Ok(db_->Merge({}, key, operand)));
-  }
   void ExpectEntries(const EntryList& entries) {
     EXPECT_TRUE(FamilyHasEntries(db_.get(), nullptr, entries));
   }
@@ -53,13 +50,8 @@ TEST_F(DbMergePlacesTest, OperandsInTwoFilesOfALevel) {
       OpenAnew();
       // The older table comes second, since newer versions come first.
       if (has_base) Put("k", "1");
-      Merge("k", "2");
-      Put("z", "last");
-      Flush();
-      Put("a", "first");
-      Merge("k", "3");
-      Merge("k", "4");
-      Flush();
+      Do("merge k 2, put z last, flush, put a first, merge k 3, merge k 4, "
+         "flush");
       Close();
       ASSERT_NO_FATAL_FAILURE(MoveToLevel1());
       Open();
@@ -99,10 +91,7 @@ TEST_F(DbMergePlacesTest, ARangeDeletionInTheFirstOfTwoFiles) {
   second.number = 100;
 
   path_ = first_path;
-  Open();
-  Put("j", "deleted");
-  Put("l", "older");
-  Flush();
+  Do("open, put j deleted, put l older, flush");
   // Because of the older table and the snapshot, the flush keeps the operand.
   ASSERT_TRUE(Ok(db_->DeleteRange({}, "a", "z")));
   Put("b", "2");

@@ -30,10 +30,6 @@ class DbMergeTest : public DbTestBase {
     Open();
   }
 
-  void Merge(const std::string& key, const std::string& operand) {
-    ASSERT_TRUE(Ok(db_->Merge({}, key, operand)));
-  }
-
   // Returns the key's value as Get, MultiGet and iterators in both directions
   // find it, which must be the same.
   std::string Read(const std::string& key, const Snapshot* snapshot = nullptr) {
@@ -91,10 +87,7 @@ TEST_F(DbMergeTest, AppliesOperandsInAllPlaces) {
 }
 
 TEST_F(DbMergeTest, EndsAtDeletions) {
-  Put("a", "v");
-  Merge("a", "1");
-  Flush();
-  Delete("a");
+  Do("put a v, merge a 1, flush, delete a");
   EXPECT_EQ(Read("a"), "NotFound");
   Merge("a", "2");
   EXPECT_EQ(Read("a"), "2");
@@ -210,11 +203,7 @@ class DbFailingMergeTest : public DbMergeTest,
 
 TEST_P(DbFailingMergeTest, FailsTheReadAndKeepsTheOperands) {
   options_.merge_operator = std::make_shared<PickyOperator>(GetParam());
-  Reopen();
-  Put("a", "v");
-  Merge("a", "1");
-  Merge("a", "bad");
-  Put("b", "2");
+  Do("reopen, put a v, merge a 1, merge a bad, put b 2");
   const auto check = [&] {
     std::string value;
     EXPECT_TRUE(db_->Get({}, "a", &value).IsCorruption());
@@ -223,9 +212,7 @@ TEST_P(DbFailingMergeTest, FailsTheReadAndKeepsTheOperands) {
   check();
   Flush();
   check();
-  Merge("a", "3");
-  Flush();
-  CompactAll();
+  Do("merge a 3, flush, compact");
   check();
   // No operand was lost.
   options_.merge_operator = NewStringAppendOperator();
@@ -266,9 +253,7 @@ TEST_F(DbMergeTest, BatchesMixFamilies) {
 
 TEST_F(DbMergeTest, BoundsOperandsInTheMemtable) {
   options_.max_successive_merges = 3;
-  Reopen();
-  Put("a", "v");
-  Flush();
+  Do("reopen, put a v, flush");
   std::string expected = "v";
   WriteBatch batch;
   for (int i = 0; i < 20; ++i) {
@@ -396,13 +381,7 @@ TEST_F(DbMergeTest, OperatorsMayReadFromTheDatabase) {
 }
 
 TEST_F(DbMergeTest, ChangesDirectionAtMergedKeys) {
-  Put("a", "0");
-  Merge("b", "1");
-  Merge("b", "2");
-  Flush();
-  Merge("b", "3");
-  Put("c", "4");
-  Merge("d", "5");
+  Do("put a 0, merge b 1, merge b 2, flush, merge b 3, put c 4, merge d 5");
   const auto it = db_->NewIterator({});
   EXPECT_EQ(Walk(it.get(), "first, next prev next next prev next next next"),
             "b=1,2,3 a=0 b=1,2,3 c=4 b=1,2,3 c=4 d=5 end");

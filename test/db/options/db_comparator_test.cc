@@ -147,10 +147,7 @@ TEST_F(DbComparatorTest, EqualKeysOfOtherBytesAreOneKey) {
 
 TEST_F(DbComparatorTest, AMergedKeyIsThatOfItsNewestOperand) {
   options_.merge_operator = NewStringAppendOperator();
-  Open();
-  Put("key", "0");
-  ASSERT_TRUE(Ok(db_->Merge({}, "Key", "1")));
-  ASSERT_TRUE(Ok(db_->Merge({}, "K-EY", "2")));
+  Do("open, put key 0, merge Key 1, merge K-EY 2");
   const EntryList expected = {{"K-EY", "0,1,2"}};
   EXPECT_TRUE(HasEntries(db_.get(), expected));
   Flush();

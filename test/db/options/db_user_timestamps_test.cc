@@ -29,9 +29,7 @@ class DbUserTimestampsTest : public DbTestBase {
 TEST_F(DbUserTimestampsTest, AreNamedByOpenRepairAndTables) {
   static const TimestampComparator comparator;
   options_.comparator = &comparator;
-  Open();
-  Put("a", "1");
-  Flush();
+  Do("open, put a 1, flush");
   Close();
   options_.comparator = BytewiseComparator();
   ExpectRefused(TryOpen());

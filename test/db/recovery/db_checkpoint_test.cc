@@ -177,9 +177,7 @@ TEST_F(DbCheckpointTest, SeveralAtATimeDoNotMeet) {
 TEST_F(DbCheckpointTest, IsMadeBeforeAnythingIsWritten) {
   Open();
   const Entries then = Fill(1);
-  Flush();
-  Reopen();
-  Reopen();
+  Do("flush, reopen, reopen");
   const std::string copy = dir_.Sub("copy");
   ASSERT_TRUE(Ok(Make(copy)));
   EXPECT_TRUE(SameEntries(ToList(then), Read(copy)));

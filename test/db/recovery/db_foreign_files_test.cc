@@ -83,9 +83,7 @@ TEST_F(DbForeignFilesTest, StayThroughALife) {
        {WalRecoveryMode::kPointInTime, WalRecoveryMode::kAbsoluteConsistency}) {
     options_.wal_recovery_mode = mode;
     OpenAnew();
-    Put("a", "1");
-    Flush();
-    Put("b", "2");
+    Do("put a 1, flush, put b 2");
     Close();
     PutThere();
     Open();
@@ -185,9 +183,7 @@ TEST_F(DbForeignKindsTest, StayThroughALife) {
   for (int kind = 0; kind < kKinds; ++kind) {
     SCOPED_TRACE("kind " + std::to_string(kind));
     OpenAnew();
-    Put("a", "1");
-    Flush();
-    Put("b", "2");
+    Do("put a 1, flush, put b 2");
     Close();
     MakeAll(kind);
     EntryList entries = {{"a", "1"}, {"b", "2"}};
@@ -252,9 +248,7 @@ TEST_F(DbForeignKindsTest, ADatabaseIsMadeAmongThem) {
     std::filesystem::remove_all(path_);
     std::filesystem::create_directory(path_);
     MakeAll(kind);
-    Open();
-    Put("a", "1");
-    Reopen();
+    Do("open, put a 1, reopen");
     EXPECT_EQ(Get("a"), "1");
     ExpectAll(kind);
     Close();
@@ -267,9 +261,7 @@ TEST_F(DbForeignKindsTest, AreErrorsByNamesThatTheManifestKnows) {
     for (int kind = 0; kind < kKinds; ++kind) {
       SCOPED_TRACE(std::string(ending) + " of kind " + std::to_string(kind));
       OpenAnew();
-      Put("a", "1");
-      Flush();
-      Put("b", "2");
+      Do("put a 1, flush, put b 2");
       Close();
       const std::string file = ending[0] == '.'
                                    ? FilesEndingIn(path_, ending).back()
@@ -302,10 +294,7 @@ TEST_F(DbForeignFilesTest, ADatabaseIsMadeAmongThem) {
 }
 
 TEST_F(DbForeignFilesTest, AreNamedInTheLogAndLeaveADatabaseClean) {
-  Open();
-  Put("a", "1");
-  Flush();
-  Reopen();
+  Do("open, put a 1, flush, reopen");
   Close();
   const auto manifests = FilesStartingWith(path_, "MANIFEST");
   PutThere();

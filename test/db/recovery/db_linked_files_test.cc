@@ -138,10 +138,7 @@ TEST_F(DbLinkedFilesTest, OfACheckpoint) {
 
 // The log that begins anew has its name all the time.
 TEST_F(DbLinkedFilesTest, ACleanDatabaseStaysSo) {
-  Open();
-  Put("a", "1");
-  Flush();
-  Reopen();
+  Do("open, put a 1, flush, reopen");
   Close();
   const auto before = ReadDirectory(path_);
   Open();

@@ -45,11 +45,7 @@ class ReadTransactionTest : public DbTestBase {
     return entries;
   }
   // Everything obsolete is removed, unless a reader keeps it.
-  void Churn() {
-    Flush();
-    CompactAll();
-    ASSERT_TRUE(Ok(db_->WaitForCompact()));
-  }
+  void Churn() { Do("flush, compact, wait"); }
 
   ::testing::AssertionResult Sees(const ReadTransaction& read,
                                   const std::string& value) {

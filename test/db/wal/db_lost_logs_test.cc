@@ -205,9 +205,7 @@ TEST_F(DbLostLogsTest, AnyOfSeveralIsNoticed) {
 TEST_F(DbLostLogsTest, AManifestOlderThanTheTablesIsNoticed) {
   Close();
   CopyDirectory(path_, dir_.Sub("older"));
-  Open();
-  Put("b", "2");
-  Flush();
+  Do("open, put b 2, flush");
   PutSynced("c", "3");
   Close();
   const std::string old_manifest =
