@@ -9,7 +9,7 @@
 #include <map>
 
 #include "table/block/entry_scanner.h"
-#include "test/testing/table_bytes.h"
+#include "test/testing/table/table_bytes.h"
 #include "util/base/random.h"
 #include "util/bytes/coding.h"
 

@@ -9,7 +9,7 @@
 
 #include "table/block/format.h"
 #include "table/block/internal_key.h"
-#include "test/testing/table_bytes.h"
+#include "test/testing/table/table_bytes.h"
 #include "util/base/random.h"
 #include "util/bytes/coding.h"
 #include "util/bytes/hash.h"

@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "test/testing/status_checks.h"
-#include "test/testing/table_bytes.h"
+#include "test/testing/table/table_bytes.h"
 #include "util/bytes/coding.h"
 
 namespace varve {

@@ -9,7 +9,7 @@
 #include "table/reader/table_opener.h"
 #include "table/reader/table_verifier.h"
 #include "test/testing/env/string_random_access_file.h"
-#include "test/testing/table_bytes.h"
+#include "test/testing/table/table_bytes.h"
 #include "test/testing/test_headers.h"
 
 namespace varve::test {

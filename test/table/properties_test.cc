@@ -10,7 +10,7 @@
 
 #include "table/block/block_builder.h"
 #include "test/testing/status_checks.h"
-#include "test/testing/table_bytes.h"
+#include "test/testing/table/table_bytes.h"
 #include "util/bytes/coding.h"
 
 namespace varve {

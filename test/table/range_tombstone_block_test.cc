@@ -10,8 +10,8 @@
 #include "test/testing/env/string_file.h"
 #include "test/testing/env/string_random_access_file.h"
 #include "test/testing/status_checks.h"
-#include "test/testing/table_bytes.h"
-#include "test/testing/table_lookup.h"
+#include "test/testing/table/table_bytes.h"
+#include "test/testing/table/table_lookup.h"
 #include "test/testing/test_headers.h"
 #include "varve/filter_policy.h"
 

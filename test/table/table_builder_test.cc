@@ -12,7 +12,7 @@
 #include "test/testing/env/string_file.h"
 #include "test/testing/list_policy.h"
 #include "test/testing/status_checks.h"
-#include "test/testing/table_bytes.h"
+#include "test/testing/table/table_bytes.h"
 #include "test/testing/test_headers.h"
 #include "util/base/random.h"
 #include "util/bytes/hash.h"

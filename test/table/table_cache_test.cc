@@ -14,7 +14,7 @@
 #include "table/build/table_builder.h"
 #include "table/cache/block_cache.h"
 #include "test/testing/seed.h"
-#include "test/testing/table_lookup.h"
+#include "test/testing/table/table_lookup.h"
 #include "test/testing/test_headers.h"
 #include "test/testing/threads/gate.h"
 #include "test/testing/threads/run_threads.h"

@@ -14,7 +14,7 @@
 #include "test/testing/env/string_random_access_file.h"
 #include "test/testing/seed.h"
 #include "test/testing/status_checks.h"
-#include "test/testing/table_lookup.h"
+#include "test/testing/table/table_lookup.h"
 #include "test/testing/test_headers.h"
 #include "varve/statistics.h"
 

@@ -6,7 +6,7 @@
 #include "env/file_names.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
-#include "test/testing/table_bytes.h"
+#include "test/testing/table/table_bytes.h"
 #include "test/testing/test_headers.h"
 #include "varve/statistics.h"
 

@@ -12,7 +12,7 @@
 #include "table/block/block_builder.h"
 #include "table/block/internal_key.h"
 #include "test/testing/hostile_database.h"
-#include "test/testing/table_bytes.h"
+#include "test/testing/table/table_bytes.h"
 #include "test/testing/test_headers.h"
 #include "util/bytes/checksum.h"
 #include "util/bytes/coding.h"

@@ -14,7 +14,7 @@
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
 #include "test/testing/fixtures.h"
-#include "test/testing/table_bytes.h"
+#include "test/testing/table/table_bytes.h"
 #include "varve/merge_operator.h"
 
 namespace varve::test {

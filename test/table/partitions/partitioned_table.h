@@ -8,7 +8,7 @@
 #include "table/block/block_builder.h"
 #include "table/block/internal_key.h"
 #include "table/index/bloom_filter.h"
-#include "test/testing/table_bytes.h"
+#include "test/testing/table/table_bytes.h"
 #include "test/testing/test_headers.h"
 #include "util/bytes/coding.h"
 #include "util/bytes/compression.h"

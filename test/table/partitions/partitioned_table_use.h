@@ -7,7 +7,7 @@
 #include "test/table/partitions/partitioned_table.h"
 #include "test/testing/env/string_random_access_file.h"
 #include "test/testing/status_checks.h"
-#include "test/testing/table_lookup.h"
+#include "test/testing/table/table_lookup.h"
 #include "test/testing/test_headers.h"
 
 namespace varve::testing {
