@@ -65,6 +65,7 @@ static void TestOpeningWithNull(void) {
   CHECK(!varve_list_column_families(options, PathOf("none"), &count, &error));
   CHECK(count == 0 && error != NULL);
   varve_free(error);
+  error = NULL;
   varve_list_column_families_destroy(NULL, 3);
 }
 

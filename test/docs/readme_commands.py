@@ -9,7 +9,8 @@ does not have.
 Runs after .ci/run has built the preset "check": the preset "release" then takes
 its objects from ccache.
 
-Usage: readme_commands.py
+Usage: readme_commands.py [--quick]
+--quick: only the commands that build, install and measure once.
 """
 
 import os
@@ -26,6 +27,10 @@ FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # What a span in backquotes begins with if it is a command.
 PROGRAM = re.compile(r"(tools/(quickstart|install_deps|versus|lab)|cmake|cpack|"
                      r"doxygen|examples/replicated/demo)( |$)")
+# The commands of --quick, in README's order.
+QUICK = ("tools/quickstart bench", "tools/install_deps",
+         "cmake --preset release && cmake --build --preset release",
+         "cmake --install build/release")
 # Exit code of a program that could not be tried here.
 NOT_RUN = 77
 
@@ -118,6 +123,7 @@ def embed(scratch):
 
 
 def main():
+    quick = sys.argv[1:] == ["--quick"]
     with tempfile.TemporaryDirectory() as scratch:
         known = table(scratch)
         found = commands()
@@ -129,6 +135,8 @@ def main():
                 sys.exit(f"readme_commands: README has no more: {command}")
         for command in found:
             how = known[command]
+            if quick and command not in QUICK:
+                continue
             if isinstance(how, str):
                 print(f"$ {command}\n  {how}")
                 continue

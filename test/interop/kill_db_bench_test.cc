@@ -3,7 +3,7 @@
 // Goal: db_bench killed with -9 at any moment leaves a database that Varve and
 // RocksDB open, whole and equal. Method: fillrandom and fillsync, with a log by
 // write() and through a mapping, each started anew or on the same database and
-// killed at random moments, VARVE_KILLS times (20). Which writes must be there
+// killed at random moments, VARVE_KILLS times (8). Which writes must be there
 // is judged in test/stress/kill_test.cc, where the writer keeps a record; here
 // it is what both engines make of the files.
 
@@ -24,7 +24,7 @@ TEST_P(KillDbBenchTest, LeavesAConsistentDatabase) {
   const uint64_t seed = TestSeed();
   SCOPED_TRACE("TEST_SEED=" + std::to_string(seed));
   Rng rng(seed);
-  const int kills = EnvironmentInt("VARVE_KILLS", 20);
+  const int kills = EnvironmentInt("VARVE_KILLS", 8);
   size_t most = 0;
   for (int kill = 0; kill < kills; kill++) {
     SCOPED_TRACE("kill " + std::to_string(kill));

@@ -303,29 +303,5 @@ TEST_F(DbDeadEntriesTest, WaitForCompactWaitsForNoQuietTime) {
   EXPECT_EQ(CountEntries(), 2000);
 }
 
-// Deletions in memory are flushed some seconds after the last write.
-TEST_F(DbDeadEntriesTest, AQuietDatabaseFlushesItsDeletions) {
-  for (const bool flushed : {true, false}) {
-    SCOPED_TRACE(flushed);
-    OpenAnew();
-    Fill(20000);
-    if (flushed) Flush();
-    DeleteNineInTen(20000);
-    EXPECT_GT(Number("varve.num-deletes-active-mem-table"), 10000u);
-    const auto start = std::chrono::steady_clock::now();
-    const auto waited = [&start] {
-      return std::chrono::steady_clock::now() - start;
-    };
-    while (Number("varve.num-deletes-active-mem-table") != 0 &&
-           waited() < std::chrono::seconds(60)) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(50));
-    }
-    EXPECT_EQ(Number("varve.num-deletes-active-mem-table"), 0u);
-    ASSERT_TRUE(Ok(db_->WaitForCompact()));
-    EXPECT_LT(Bytes(), 2000u * 130);
-    EXPECT_EQ(CountEntries(), 2000);
-  }
-}
-
 }  // namespace
 }  // namespace varve::test
