@@ -164,25 +164,49 @@ Status VersionSet::LogAndApply(FamilyVersions* family, VersionEdit* edit) {
   return LogAndApply(std::span(&one, 1));
 }
 
-// The counters must not decrease from one record to the next, and each must be
-// true even if the records after it are lost. So only the last edit raises the
-// first log to keep.
-void VersionSet::CompleteEdits(std::span<const FamilyEdit> edits) {
-  // relaxed: this thread numbered the edits' own files before.
-  const uint64_t next_file_number =
-      next_file_number_.load(std::memory_order_relaxed);
-  const SequenceNumber last_sequence = LastSequence();
+uint64_t VersionSet::FirstLogAfter(std::span<const FamilyEdit> edits) const {
   uint64_t first_log = UINT64_MAX;
   for (const FamilyVersions* family : families_) {
     uint64_t log_number = family->log_number_;
     for (const FamilyEdit& part : edits) {
       if (part.family != family) continue;
       if (part.edit->drops_column_family()) log_number = UINT64_MAX;
-      if (!part.edit->log_number()) continue;
-      part.edit->SetLogNumber(std::max(*part.edit->log_number(), log_number));
-      log_number = *part.edit->log_number();
+      log_number = std::max(log_number, part.edit->log_number().value_or(0));
     }
     first_log = std::min(first_log, log_number);
+  }
+  return first_log;
+}
+
+uint64_t VersionSet::FirstLogToNameLocked(std::span<const FamilyEdit> edits) {
+  const uint64_t first_log = FirstLogAfter(edits);
+  if (first_log <= min_log_number_to_keep_) return min_log_number_to_keep_;
+  // A flush has synced the directory after its log was created.
+  const bool is_flush =
+      std::any_of(edits.begin(), edits.end(), [](const FamilyEdit& part) {
+        return part.edit->log_number() && !part.edit->new_files().empty();
+      });
+  if (is_flush) return first_log;
+  mutex()->Unlock();
+  // Without it the edit is right, too. A later one names the log.
+  const bool is_synced = directory_->Sync().ok();
+  mutex()->Lock();
+  return is_synced ? first_log : min_log_number_to_keep_;
+}
+
+// The counters must not decrease from one record to the next, and each must be
+// true even if the records after it are lost. So only the last edit raises the
+// first log to keep.
+void VersionSet::CompleteEdits(std::span<const FamilyEdit> edits,
+                               uint64_t first_log) {
+  // relaxed: this thread numbered the edits' own files before.
+  const uint64_t next_file_number =
+      next_file_number_.load(std::memory_order_relaxed);
+  const SequenceNumber last_sequence = LastSequence();
+  for (const FamilyEdit& part : edits) {
+    if (!part.edit->log_number()) continue;
+    part.edit->SetLogNumber(
+        std::max(*part.edit->log_number(), part.family->log_number_));
   }
   for (size_t i = 0; i < edits.size(); ++i) {
     VersionEdit* const edit = edits[i].edit;
@@ -209,6 +233,7 @@ Status VersionSet::LogAndApply(std::span<const FamilyEdit> edits) {
     if (part.family->is_dropped_) return FamilyDropped(part.family->name_);
   }
   writing_ = true;
+  const uint64_t first_log = FirstLogToNameLocked(edits);
   const bool only_removes = std::all_of(
       edits.begin(), edits.end(),
       [](const FamilyEdit& part) { return part.edit->OnlyRemoves(); });
@@ -217,7 +242,7 @@ Status VersionSet::LogAndApply(std::span<const FamilyEdit> edits) {
       manifest_ == nullptr || (!only_removes && EditsOutgrowSnapshot());
   bool fresh = must_be_fresh || SnapshotIsCheaperThan(edits.size());
   uint64_t number = fresh ? NewFileNumber() : manifest_number_;
-  CompleteEdits(edits);
+  CompleteEdits(edits, first_log);
 
   std::vector<std::string> records(edits.size());
   for (size_t i = 0; i < edits.size(); ++i)

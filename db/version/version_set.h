@@ -175,8 +175,15 @@ class VersionSet {
                     const std::vector<std::string>& records) const;
   // Returns Corruption if a table that the edits add is in two families.
   Status CheckNewFiles(std::span<const FamilyEdit> edits) const;
+  // Returns the first log that some family needs after these edits.
+  uint64_t FirstLogAfter(std::span<const FamilyEdit> edits) const
+      VARVE_REQUIRES(kDbMutex);
+  // Returns the first log that the edits may say is needed: one whose name a
+  // power failure cannot take back. May release the mutex.
+  uint64_t FirstLogToNameLocked(std::span<const FamilyEdit> edits)
+      VARVE_REQUIRES(kDbMutex);
   // Sets the counters of the edits, after the mutex was last released.
-  void CompleteEdits(std::span<const FamilyEdit> edits);
+  void CompleteEdits(std::span<const FamilyEdit> edits, uint64_t first_log);
   // Encodes the current versions and counters as the first records of a
   // MANIFEST.
   std::vector<std::string> EncodeCurrent(SequenceNumber last_sequence) const;

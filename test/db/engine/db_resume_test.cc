@@ -290,6 +290,28 @@ TEST_F(DbResumeTest, LogWithoutASafeNameIsNotUsedOn) {
 }
 
 // The sync after an unknown table is moved aside is reported to no caller.
+// The name of the new log is not on the device when a drop, which is allowed on
+// a full device, could say that no older log is needed.
+TEST_F(DbResumeTest, NoEditNamesALogThatAPowerCutCanTake) {
+  options_.wal_recovery_mode = WalRecoveryMode::kAbsoluteConsistency;
+  Open();
+  ColumnFamilyHandle* family = nullptr;
+  ASSERT_TRUE(Ok(db_->CreateColumnFamily({}, "f", &family)));
+  ASSERT_TRUE(Ok(Put("a", true)));
+  ASSERT_TRUE(Ok(db_->Flush({})));
+  const Status full = Status::FromErrno("injected", ENOSPC);
+  faulty_.SetPathFilter(".log");
+  faulty_.FailAfter(0, full, kWriteOperation);
+  EXPECT_FALSE(Put("failed", true).ok());
+  faulty_.SetPathFilter("");
+  faulty_.FailAfter(0, full, kSyncDirectoryOperation, {.once = false});
+  EXPECT_FALSE(db_->Resume().ok());
+  ASSERT_TRUE(Ok(db_->DropColumnFamily(family)));
+  delete family;
+  CutPower();
+  ExpectAll(synced_);
+}
+
 TEST_F(DbResumeTest, FailedDirectorySyncOfAnOpenIsCleared) {
   OpenWithTwoTables();
   if (HasFatalFailure()) return;
