@@ -166,6 +166,9 @@ Status Recovery::ReplayLogs(RecoveredState* state, MemTableSink sink) {
   return status;
 }
 
+// The last edit need not be durable, if its writer died or failed. A power cut
+// may then undo it, which changes no data, unless it adds a family: synced
+// updates of it would be in a log of families without it.
 bool Recovery::IsClean(const RecoveredState& state) const {
   const ManifestState& manifest = state.manifest;
   const auto is_unchanged = [](const RecoveredFamily& family) {
@@ -176,7 +179,8 @@ bool Recovery::IsClean(const RecoveredState& state) const {
   return std::all_of(state.families.begin(), state.families.end(),
                      is_unchanged) &&
          !sink_used_ && !after_damage_ && !state.logs_incomplete &&
-         !manifest.torn_tail && state.wal_numbers.size() == 1 &&
+         !manifest.torn_tail && !manifest.ends_with_families &&
+         state.wal_numbers.size() == 1 &&
          state.wal_numbers[0] == manifest.FirstLogNumber() &&
          manifest.prev_log_number == 0 && !manifest.db_id.empty() &&
          manifest_count_ == 1 && state.temporary_files.empty() &&

@@ -39,6 +39,10 @@ class ManifestReplay {
       decoded.unsupported = std::exchange(status, {});
     if (!status.ok()) return status;
     const auto remaining = decoded.edit.atomic_group_remaining();
+    const bool changes_families =
+        decoded.edit.adds_column_family() || decoded.edit.drops_column_family();
+    state_->ends_with_families =
+        changes_families || (!group_.empty() && state_->ends_with_families);
     // The counts of a group go down to 0, and no other edit comes between.
     if (!group_.empty() && remaining.value_or(0) + 1 !=
                                *group_.back().edit.atomic_group_remaining()) {

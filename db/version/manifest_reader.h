@@ -67,6 +67,8 @@ struct ManifestState {
   SequenceNumber logs_begin = 0;
   // The value in the last edit. See VersionEdit.
   std::optional<SequenceNumber> logs_end;
+  // The last edit, or group of edits, adds or drops a family.
+  bool ends_with_families = false;
   // The last edit was truncated. The state is the one before that edit.
   bool torn_tail = false;
   std::string torn_tail_message;

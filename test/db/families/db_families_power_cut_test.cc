@@ -51,6 +51,42 @@ TEST_F(DbFamiliesPowerCutTest, BatchIsWholeIfOneOfItsFamiliesWasFlushed) {
   EXPECT_EQ(GetIn("b", "key"), "value");
 }
 
+// The edit that added the family, or dropped it, was never synced.
+TEST_F(DbFamiliesPowerCutTest, WhatAnOpenShowsOfFamiliesIsDurable) {
+  const auto fail_to_sync = [this] {
+    faulty_.SetPathFilter("MANIFEST");
+    faulty_.FailAfter(0, FaultInjectionEnv::InjectedError(), kSyncOperation);
+  };
+  const auto reopen = [this] {
+    faulty_.SetPathFilter("");
+    ReleaseHandles();
+    db_->Close().IgnoreError();
+    db_.reset();
+    OpenAll();
+  };
+  OpenNew({"b"});
+  reopen();
+  fail_to_sync();
+  ColumnFamilyHandle* handle = nullptr;
+  EXPECT_FALSE(db_->CreateColumnFamily(options_, "a", &handle).ok());
+  ASSERT_NO_FATAL_FAILURE(reopen());
+  ASSERT_NE(At("a"), nullptr);
+  ASSERT_TRUE(Ok(db_->Put({.sync = true}, At("a"), "key", "value")));
+  CutPower();
+  ASSERT_NE(At("a"), nullptr);
+  EXPECT_EQ(GetIn("a", "key"), "value");
+
+  fail_to_sync();
+  EXPECT_FALSE(db_->DropColumnFamily(At("b")).ok());
+  ASSERT_NO_FATAL_FAILURE(reopen());
+  std::vector<std::string> names;
+  ASSERT_TRUE(Ok(DB::ListColumnFamilies(options_, path_, &names)));
+  ASSERT_EQ(names, (std::vector<std::string>{"default", "a"}));
+  CutPower();
+  ASSERT_TRUE(Ok(DB::ListColumnFamilies(options_, path_, &names)));
+  EXPECT_EQ(names, (std::vector<std::string>{"default", "a"}));
+}
+
 TEST_F(DbFamiliesPowerCutTest, NoWriteIsKeptWithoutTheWritesBeforeIt) {
   OpenNew({"a", "b"});
   PutIn("b", "first", "value");
