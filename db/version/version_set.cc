@@ -178,9 +178,11 @@ uint64_t VersionSet::FirstLogAfter(std::span<const FamilyEdit> edits) const {
   return first_log;
 }
 
-uint64_t VersionSet::FirstLogToNameLocked(std::span<const FamilyEdit> edits) {
+uint64_t VersionSet::FirstLogToNameLocked(std::span<const FamilyEdit> edits,
+                                          bool syncs_directory) {
   const uint64_t first_log = FirstLogAfter(edits);
   if (first_log <= min_log_number_to_keep_) return min_log_number_to_keep_;
+  if (syncs_directory) return first_log;
   // A flush has synced the directory after its log was created.
   const bool is_flush =
       std::any_of(edits.begin(), edits.end(), [](const FamilyEdit& part) {
@@ -233,13 +235,14 @@ Status VersionSet::LogAndApply(std::span<const FamilyEdit> edits) {
     if (part.family->is_dropped_) return FamilyDropped(part.family->name_);
   }
   writing_ = true;
-  const uint64_t first_log = FirstLogToNameLocked(edits);
   const bool only_removes = std::all_of(
       edits.begin(), edits.end(),
       [](const FamilyEdit& part) { return part.edit->OnlyRemoves(); });
   // A new MANIFEST takes space, which such edits may be about to free.
   const bool must_be_fresh =
       manifest_ == nullptr || (!only_removes && EditsOutgrowSnapshot());
+  // A new MANIFEST is named after a sync of the directory.
+  const uint64_t first_log = FirstLogToNameLocked(edits, must_be_fresh);
   bool fresh = must_be_fresh || SnapshotIsCheaperThan(edits.size());
   uint64_t number = fresh ? NewFileNumber() : manifest_number_;
   CompleteEdits(edits, first_log);

@@ -179,9 +179,11 @@ class VersionSet {
   uint64_t FirstLogAfter(std::span<const FamilyEdit> edits) const
       VARVE_REQUIRES(kDbMutex);
   // Returns the first log that the edits may say is needed: one whose name a
-  // power failure cannot take back. May release the mutex.
-  uint64_t FirstLogToNameLocked(std::span<const FamilyEdit> edits)
-      VARVE_REQUIRES(kDbMutex);
+  // power failure cannot take back. Syncs the directory where that is not
+  // known, unless the edits are written after a sync of it. May release the
+  // mutex.
+  uint64_t FirstLogToNameLocked(std::span<const FamilyEdit> edits,
+                                bool syncs_directory) VARVE_REQUIRES(kDbMutex);
   // Sets the counters of the edits, after the mutex was last released.
   void CompleteEdits(std::span<const FamilyEdit> edits, uint64_t first_log);
   // Encodes the current versions and counters as the first records of a
