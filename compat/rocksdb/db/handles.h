@@ -1,0 +1,90 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// The objects of an open database in RocksDB's C interface, and the checks of
+// arguments that are such objects.
+
+#include <cstdint>
+#include <memory>
+#include <string>
+
+#include "compat/rocksdb/base.h"
+#include "rocksdb/c.h"
+#include "varve/column_family.h"
+#include "varve/db.h"
+#include "varve/env.h"
+#include "varve/iterator.h"
+#include "varve/pinnable_slice.h"
+
+namespace varve::rocksdb_c {
+
+class PrefixExtractor;
+
+}  // namespace varve::rocksdb_c
+
+// A handle of a database. See db/lifetime.h.
+struct rocksdb_t {
+  // Null after the handle was closed. Reads and writes need only this.
+  varve::DB* db = nullptr;
+  // The same database, with all objects that it uses. Objects that can outlive
+  // the handle keep a weak reference.
+  std::shared_ptr<varve::DB> owned;
+  // The database's LOG. Null if it could not be created.
+  std::shared_ptr<varve::Logger> log;
+  std::string path;
+  varve::Env* env = nullptr;
+  bool is_read_only = false;
+  // The default family's. Null if the options have none.
+  std::shared_ptr<const varve::rocksdb_c::PrefixExtractor> prefix_extractor;
+};
+
+struct rocksdb_column_family_handle_t {
+  // Compared only, since it can be gone.
+  const rocksdb_t* db = nullptr;
+  // Null is the default family. The engine accepts a handle that outlives its
+  // database, and then returns an error from all calls.
+  std::unique_ptr<varve::ColumnFamilyHandle> rep;
+  uint32_t id = 0;
+  std::string name = varve::kDefaultColumnFamilyName;
+  std::shared_ptr<const varve::rocksdb_c::PrefixExtractor> prefix_extractor;
+};
+
+struct rocksdb_snapshot_t {
+  const varve::Snapshot* rep = nullptr;
+  varve::DB* db = nullptr;  // Releases it. See db/lifetime.h.
+};
+
+struct rocksdb_pinnableslice_t {
+  varve::PinnableSlice rep;
+};
+
+struct rocksdb_checkpoint_t {
+  std::weak_ptr<varve::DB> db;
+};
+
+namespace varve::rocksdb_c {
+
+// An open database.
+struct Open {
+  const rocksdb_t* db;
+  static constexpr const char* name = "db";
+
+  bool ok() const { return db != nullptr && db->db != nullptr; }
+  const char* Problem() const {
+    return db == nullptr ? "is NULL" : "was closed";
+  }
+};
+
+// A column family of an open database.
+struct FamilyOf {
+  const rocksdb_column_family_handle_t* family;
+  const rocksdb_t* db;
+  static constexpr const char* name = "column_family";
+
+  bool ok() const { return family != nullptr && family->db == db; }
+  const char* Problem() const {
+    return family == nullptr ? "is NULL" : "belongs to another database";
+  }
+};
+
+}  // namespace varve::rocksdb_c
