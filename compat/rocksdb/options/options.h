@@ -1,0 +1,147 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// The options of RocksDB's C interface, and the objects that they refer to.
+//
+// An object is taken over (shared_ptr) or belongs to the program (plain
+// pointer), as with RocksDB. A copy of options shares the objects.
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "fields.h"
+#include "varve/cache.h"
+#include "varve/env.h"
+#include "varve/options.h"
+#include "varve/rate_limiter.h"
+#include "varve/slice.h"
+#include "varve/status.h"
+
+namespace varve::rocksdb_c {
+
+class SliceTransform;
+
+// A directory with a share of the database's files.
+struct DbPath {
+  std::string path;
+  uint64_t target_size = 0;
+};
+
+// The format in which new tables are to be written. It is always block-based.
+enum class TableFormat : uint8_t { kBlockBased, kPlain, kCuckoo };
+
+}  // namespace varve::rocksdb_c
+
+struct rocksdb_cache_t {
+  std::shared_ptr<varve::Cache> rep;
+};
+
+struct rocksdb_env_t {
+  // The operating system's is never destroyed. Databases and options share the
+  // ownership of others.
+  std::shared_ptr<varve::Env> rep;
+  bool is_default = false;
+};
+
+struct rocksdb_ratelimiter_t {
+  std::shared_ptr<varve::RateLimiter> rep;
+};
+
+struct rocksdb_dbpath_t {
+  varve::rocksdb_c::DbPath rep;
+};
+
+struct rocksdb_block_based_table_options_t
+    : varve::rocksdb_c::BlockBasedTableOptionsFields {
+  std::shared_ptr<const varve::FilterPolicy> filter_policy;
+  std::shared_ptr<varve::Cache> block_cache;
+};
+
+struct rocksdb_options_t : varve::rocksdb_c::OptionsFields {
+  // Objects of the database.
+
+  std::shared_ptr<varve::Env> env;          // Null: the operating system's.
+  std::shared_ptr<varve::Logger> info_log;  // Null: the file LOG.
+  // Null, as with RocksDB, until statistics are enabled.
+  std::shared_ptr<varve::Statistics> statistics;
+  std::shared_ptr<varve::RateLimiter> rate_limiter;
+  std::shared_ptr<varve::WriteBufferManager> write_buffer_manager;
+  std::vector<std::shared_ptr<varve::EventListener>> listeners;
+  std::vector<varve::rocksdb_c::DbPath> db_paths;
+  std::shared_ptr<varve::Cache> row_cache;
+
+  // Objects of a column family.
+
+  const varve::Comparator* comparator = nullptr;  // Null: bytewise order.
+  std::shared_ptr<varve::MergeOperator> merge_operator;
+  const varve::CompactionFilter* compaction_filter = nullptr;
+  std::shared_ptr<varve::CompactionFilterFactory> compaction_filter_factory;
+  std::shared_ptr<const varve::rocksdb_c::SliceTransform> prefix_extractor;
+  varve::rocksdb_c::TableFormat table_format =
+      varve::rocksdb_c::TableFormat::kBlockBased;
+  rocksdb_block_based_table_options_t table;
+  std::shared_ptr<varve::Cache> blob_cache;
+  std::vector<int> compression_per_level;
+  std::vector<int> max_bytes_for_level_multiplier_additional;
+  std::vector<varve::rocksdb_c::DbPath> cf_paths;
+  // The features that objects need which were set and do not exist.
+  std::vector<const char*> missing;
+};
+
+struct rocksdb_readoptions_t : varve::rocksdb_c::ReadOptionsFields {
+  rocksdb_readoptions_t() = default;
+  rocksdb_readoptions_t(const rocksdb_readoptions_t&) = delete;
+  rocksdb_readoptions_t& operator=(const rocksdb_readoptions_t&) = delete;
+  ~rocksdb_readoptions_t();
+
+  // Renews `rep` and `refused` after a field was set.
+  void Changed();
+
+  // The options that reads use. Bounds point to the slices below.
+  varve::ReadOptions rep;
+  // The missing feature that these options need, or null. Such a read returns
+  // NotSupported.
+  const char* refused = nullptr;
+
+  varve::Slice lower_bound;
+  varve::Slice upper_bound;
+  bool has_timestamp = false;
+  std::optional<size_t> merge_operand_count_threshold;
+  std::optional<std::string> request_id;
+  // Takes the state and properties of a table.
+  void* table_filter_state = nullptr;
+  void (*table_filter_destructor)(void*) = nullptr;
+  bool has_table_filter = false;
+};
+
+// In these, `rep` and `refused` are as in rocksdb_readoptions_t.
+
+struct rocksdb_writeoptions_t : varve::rocksdb_c::WriteOptionsFields {
+  void Changed();
+
+  varve::WriteOptions rep;
+  const char* refused = nullptr;
+};
+
+struct rocksdb_flushoptions_t : varve::rocksdb_c::FlushOptionsFields {
+  void Changed();
+
+  varve::FlushOptions rep;
+  const char* refused = nullptr;
+};
+
+struct rocksdb_compactoptions_t : varve::rocksdb_c::CompactOptionsFields {
+  void Changed();
+
+  varve::CompactRangeOptions rep;
+  const char* refused = nullptr;
+  bool has_full_history_ts_low = false;
+};
+
+struct rocksdb_envoptions_t : varve::rocksdb_c::EnvOptionsFields {
+  std::shared_ptr<varve::RateLimiter> rate_limiter;
+};
