@@ -18,7 +18,7 @@
 
 namespace varve::rocksdb_c {
 
-class PrefixExtractor;
+class SliceTransform;
 
 }  // namespace varve::rocksdb_c
 
@@ -29,24 +29,24 @@ struct rocksdb_t {
   // The same database, with all objects that it uses. Objects that can outlive
   // the handle keep a weak reference.
   std::shared_ptr<varve::DB> owned;
-  // The database's LOG. Null if it could not be created.
+  // The database's LOG. Null if it has none.
   std::shared_ptr<varve::Logger> log;
   std::string path;
   varve::Env* env = nullptr;
   bool is_read_only = false;
   // The default family's. Null if the options have none.
-  std::shared_ptr<const varve::rocksdb_c::PrefixExtractor> prefix_extractor;
+  std::shared_ptr<const varve::rocksdb_c::SliceTransform> prefix_extractor;
 };
 
 struct rocksdb_column_family_handle_t {
   // Compared only, since it can be gone.
   const rocksdb_t* db = nullptr;
-  // Null is the default family. The engine accepts a handle that outlives its
-  // database, and then returns an error from all calls.
-  std::unique_ptr<varve::ColumnFamilyHandle> rep;
+  // Null is the default family. Iterators share it. The engine accepts a handle
+  // that outlives its database, and then returns an error from all calls.
+  std::shared_ptr<varve::ColumnFamilyHandle> rep;
   uint32_t id = 0;
   std::string name = varve::kDefaultColumnFamilyName;
-  std::shared_ptr<const varve::rocksdb_c::PrefixExtractor> prefix_extractor;
+  std::shared_ptr<const varve::rocksdb_c::SliceTransform> prefix_extractor;
 };
 
 struct rocksdb_snapshot_t {

@@ -1,0 +1,152 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Column families of an open database.
+#include "compat/rocksdb/db/families.h"
+
+#include <algorithm>
+
+#include "compat/rocksdb/db/error_texts.h"
+#include "compat/rocksdb/options/log.h"
+#include "compat/rocksdb/options/translate.h"
+
+namespace varve::rocksdb_c {
+
+Status Describe(const char* const* names,
+                const rocksdb_options_t* const* options, int count,
+                std::vector<ColumnFamilyDescriptor>* families) {
+  for (int i = 0; i < count; ++i) {
+    ColumnFamilyOptions converted;
+    Status status = ToVarve(*options[i], &converted);
+    if (!status.ok()) return status;
+    families->emplace_back(names[i], converted);
+  }
+  return Status::OK();
+}
+
+rocksdb_column_family_handle_t* NewFamily(const rocksdb_t* db,
+                                          ColumnFamilyHandle* rep,
+                                          const rocksdb_options_t& options) {
+  auto* const family = new rocksdb_column_family_handle_t;
+  family->db = db;
+  family->id = rep->GetID();
+  family->name = rep->GetName();
+  family->rep.reset(rep);
+  family->prefix_extractor = options.prefix_extractor;
+  return family;
+}
+
+namespace {
+
+// Creates families with the same options. Appends the handles of those that
+// were created, also if there is an error.
+Status CreateFamilies(rocksdb_t* db, const rocksdb_options_t& options,
+                      const char* const* names, int count,
+                      std::vector<rocksdb_column_family_handle_t*>* families) {
+  ColumnFamilyOptions converted;
+  Status status = ToVarve(options, &converted);
+  if (!status.ok()) return status;
+  std::vector<ColumnFamilyHandle*> created;
+  status = FamilyError(db->db->CreateColumnFamilies(
+      converted, std::vector<std::string>(names, names + count), &created));
+  for (ColumnFamilyHandle* rep : created) {
+    families->push_back(NewFamily(db, rep, options));
+    LogFamilyOptions(options, rep->GetName(), db->log.get());
+  }
+  return status;
+}
+
+}  // namespace
+
+}  // namespace varve::rocksdb_c
+
+using varve::rocksdb_c::ArrayOf;
+using varve::rocksdb_c::CopyBytes;
+using varve::rocksdb_c::CreateFamilies;
+using varve::rocksdb_c::Failed;
+using varve::rocksdb_c::FamilyError;
+using varve::rocksdb_c::FamilyOf;
+using varve::rocksdb_c::Given;
+using varve::rocksdb_c::Open;
+using varve::rocksdb_c::Usable;
+
+extern "C" {
+
+rocksdb_column_family_handle_t* rocksdb_create_column_family(
+    rocksdb_t* db, const rocksdb_options_t* column_family_options,
+    const char* column_family_name, char** errptr) {
+  if (!Usable(errptr, Open{db},
+              Given{column_family_options, "column_family_options"},
+              Given{column_family_name, "column_family_name"})) {
+    return nullptr;
+  }
+  std::vector<rocksdb_column_family_handle_t*> created;
+  if (Failed(errptr, CreateFamilies(db, *column_family_options,
+                                    &column_family_name, 1, &created))) {
+    return nullptr;
+  }
+  return created.front();
+}
+
+rocksdb_column_family_handle_t** rocksdb_create_column_families(
+    rocksdb_t* db, const rocksdb_options_t* column_family_options,
+    int num_column_families, const char* const* column_family_names,
+    size_t* lencfs, char** errptr) {
+  if (lencfs != nullptr) *lencfs = 0;
+  if (!Usable(errptr, Open{db},
+              Given{column_family_options, "column_family_options"},
+              ArrayOf<const char*>{column_family_names, num_column_families,
+                                   "column_family_names"},
+              Given{lencfs, "lencfs"})) {
+    return nullptr;
+  }
+  std::vector<rocksdb_column_family_handle_t*> created;
+  Failed(errptr, CreateFamilies(db, *column_family_options, column_family_names,
+                                num_column_families, &created));
+  *lencfs = created.size();
+  // Never null, also without entries.
+  auto** const list = static_cast<rocksdb_column_family_handle_t**>(
+      malloc((created.size() + 1) * sizeof(created[0])));
+  std::copy(created.begin(), created.end(), list);
+  return list;
+}
+
+void rocksdb_create_column_families_destroy(
+    rocksdb_column_family_handle_t** list) {
+  free(list);
+}
+
+void rocksdb_drop_column_family(rocksdb_t* db,
+                                rocksdb_column_family_handle_t* handle,
+                                char** errptr) {
+  if (!Usable(errptr, Open{db}, FamilyOf{handle, db})) return;
+  Failed(errptr, FamilyError(db->db->DropColumnFamily(handle->rep.get())));
+}
+
+rocksdb_column_family_handle_t* rocksdb_get_default_column_family_handle(
+    rocksdb_t* db) {
+  if (!Open{db}.ok()) return nullptr;
+  auto* const family = new rocksdb_column_family_handle_t;
+  family->db = db;
+  family->prefix_extractor = db->prefix_extractor;
+  return family;
+}
+
+void rocksdb_column_family_handle_destroy(
+    rocksdb_column_family_handle_t* handle) {
+  delete handle;
+}
+
+uint32_t rocksdb_column_family_handle_get_id(
+    rocksdb_column_family_handle_t* handle) {
+  return handle != nullptr ? handle->id : 0;
+}
+
+char* rocksdb_column_family_handle_get_name(
+    rocksdb_column_family_handle_t* handle, size_t* name_len) {
+  if (name_len != nullptr) *name_len = 0;
+  if (handle == nullptr || name_len == nullptr) return nullptr;
+  *name_len = handle->name.size();
+  return CopyBytes(handle->name);
+}
+
+}  // extern "C"

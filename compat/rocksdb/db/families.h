@@ -1,0 +1,46 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// Column families as arguments and results.
+
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "compat/rocksdb/db/handles.h"
+#include "compat/rocksdb/options/options.h"
+
+namespace varve::rocksdb_c {
+
+// An array with `count` entries, none of which is null.
+template <typename T>
+struct ArrayOf {
+  const T* entries;
+  ptrdiff_t count;
+  const char* name;
+
+  bool ok() const {
+    if (count <= 0) return count == 0;
+    if (entries == nullptr) return false;
+    for (ptrdiff_t i = 0; i < count; ++i) {
+      if (entries[i] == nullptr) return false;
+    }
+    return true;
+  }
+  const char* Problem() const {
+    return count < 0 ? "has a negative length" : "is NULL or contains a NULL";
+  }
+};
+
+// Converts the options of families. Stores one descriptor for each name.
+Status Describe(const char* const* names,
+                const rocksdb_options_t* const* options, int count,
+                std::vector<ColumnFamilyDescriptor>* families);
+
+// Returns a new handle, which takes over `rep`.
+rocksdb_column_family_handle_t* NewFamily(const rocksdb_t* db,
+                                          ColumnFamilyHandle* rep,
+                                          const rocksdb_options_t& options);
+
+}  // namespace varve::rocksdb_c

@@ -1,0 +1,241 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Opening and closing databases, and calls for databases that are not open.
+
+#include <algorithm>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "compat/rocksdb/db/error_texts.h"
+#include "compat/rocksdb/db/families.h"
+#include "compat/rocksdb/db/handles.h"
+#include "compat/rocksdb/db/lifetime.h"
+#include "compat/rocksdb/options/log.h"
+#include "compat/rocksdb/options/options.h"
+#include "compat/rocksdb/options/translate.h"
+
+namespace varve::rocksdb_c {
+namespace {
+
+// A database with the environment that it uses.
+struct Database {
+  std::shared_ptr<Env> env;  // Null: the operating system's.
+  std::unique_ptr<DB> db;
+};
+
+enum class Mode : uint8_t { kReadWrite, kReadOnly, kReadOnlyWithoutLog };
+
+// The families to open.
+struct Families {
+  const char* const* names;
+  const rocksdb_options_t* const* options;
+  int count;
+};
+
+// Returns an error if the directory has a log of updates.
+Status CheckNoLog(Env* env, const std::string& path) {
+  std::vector<std::string> names;
+  const Status status = env->GetChildren(path, &names);
+  if (!status.ok()) return status;
+  for (const std::string& name : names) {
+    if (!name.ends_with(".log")) continue;
+    return Status::Corruption(
+        "error_if_wal_file_exists is set, and there is a log", name);
+  }
+  return Status::OK();
+}
+
+// Opens a database. Stores its handle in *db and one for each family in
+// *handles.
+Status OpenDatabase(const rocksdb_options_t& options, const std::string& path,
+                    const Families& families, Mode mode,
+                    std::vector<ColumnFamilyHandle*>* handles,
+                    std::unique_ptr<rocksdb_t>* db) {
+  const bool read_only = mode != Mode::kReadWrite;
+  DBOptions converted;
+  Status status = ToVarve(options, &converted);
+  if (!status.ok()) return status;
+  std::vector<ColumnFamilyDescriptor> descriptors;
+  status =
+      Describe(families.names, families.options, families.count, &descriptors);
+  if (!status.ok()) return status;
+  Env* const env = EnvOf(options);
+  if (mode == Mode::kReadOnlyWithoutLog) {
+    status = CheckNoLog(env, path);
+    if (!status.ok()) return status;
+  }
+  converted.info_log = NewDatabaseLog(options, path, read_only);
+  const auto database = std::make_shared<Database>();
+  database->env = options.env;
+  status = read_only
+               ? DB::OpenForReadOnly(converted, path, descriptors, handles,
+                                     &database->db)
+               : DB::Open(converted, path, descriptors, handles, &database->db);
+  if (!status.ok()) return status;
+  auto handle = std::make_unique<rocksdb_t>();
+  handle->db = database->db.get();
+  handle->owned = std::shared_ptr<DB>(database, handle->db);
+  handle->log = converted.info_log;
+  handle->path = path;
+  handle->env = env;
+  handle->is_read_only = read_only;
+  LogDatabaseOptions(options, handle->log.get());
+  for (int i = 0; i < families.count; ++i) {
+    LogFamilyOptions(*families.options[i], families.names[i],
+                     handle->log.get());
+    if (families.names[i] == Slice(kDefaultColumnFamilyName)) {
+      handle->prefix_extractor = families.options[i]->prefix_extractor;
+    }
+  }
+  *db = std::move(handle);
+  return status;
+}
+
+// Opens a database with its default family only.
+rocksdb_t* OpenDefault(const rocksdb_options_t* options, const char* name,
+                       Mode mode, char** errptr) {
+  if (!Usable(errptr, Given{options, "options"}, Given{name, "name"})) {
+    return nullptr;
+  }
+  const char* const family = kDefaultColumnFamilyName;
+  std::vector<ColumnFamilyHandle*> handles;
+  std::unique_ptr<rocksdb_t> db;
+  const Status status =
+      OpenDatabase(*options, name, {&family, &options, 1}, mode, &handles, &db);
+  if (Failed(errptr, OpenError(status, name))) return nullptr;
+  for (ColumnFamilyHandle* handle : handles) delete handle;
+  return db.release();
+}
+
+rocksdb_t* OpenFamilies(const rocksdb_options_t* options, const char* name,
+                        const Families& families, Mode mode,
+                        rocksdb_column_family_handle_t** handles,
+                        char** errptr) {
+  if (!Usable(errptr, Given{options, "options"}, Given{name, "name"},
+              ArrayOf<const char*>{families.names, families.count,
+                                   "column_family_names"},
+              ArrayOf<const rocksdb_options_t*>{
+                  families.options, families.count, "column_family_options"},
+              Given{handles, "column_family_handles"})) {
+    return nullptr;
+  }
+  std::vector<ColumnFamilyHandle*> opened;
+  std::unique_ptr<rocksdb_t> db;
+  const Status status =
+      OpenDatabase(*options, name, families, mode, &opened, &db);
+  if (Failed(errptr, OpenError(status, name))) return nullptr;
+  for (int i = 0; i < families.count; ++i) {
+    handles[i] = NewFamily(db.get(), opened[static_cast<size_t>(i)],
+                           *families.options[i]);
+  }
+  return db.release();
+}
+
+Mode ReadOnlyMode(unsigned char error_if_wal_file_exists) {
+  return error_if_wal_file_exists != 0 ? Mode::kReadOnlyWithoutLog
+                                       : Mode::kReadOnly;
+}
+
+}  // namespace
+}  // namespace varve::rocksdb_c
+
+using varve::Status;
+using varve::rocksdb_c::CopyBytes;
+using varve::rocksdb_c::Failed;
+using varve::rocksdb_c::Given;
+using varve::rocksdb_c::Mode;
+using varve::rocksdb_c::OpenError;
+using varve::rocksdb_c::Usable;
+
+extern "C" {
+
+rocksdb_t* rocksdb_open(const rocksdb_options_t* options, const char* name,
+                        char** errptr) {
+  return varve::rocksdb_c::OpenDefault(options, name, Mode::kReadWrite, errptr);
+}
+
+rocksdb_t* rocksdb_open_for_read_only(const rocksdb_options_t* options,
+                                      const char* name,
+                                      unsigned char error_if_wal_file_exists,
+                                      char** errptr) {
+  return varve::rocksdb_c::OpenDefault(
+      options, name, varve::rocksdb_c::ReadOnlyMode(error_if_wal_file_exists),
+      errptr);
+}
+
+rocksdb_t* rocksdb_open_column_families(
+    const rocksdb_options_t* options, const char* name, int num_column_families,
+    const char* const* column_family_names,
+    const rocksdb_options_t* const* column_family_options,
+    rocksdb_column_family_handle_t** column_family_handles, char** errptr) {
+  return varve::rocksdb_c::OpenFamilies(
+      options, name,
+      {column_family_names, column_family_options, num_column_families},
+      Mode::kReadWrite, column_family_handles, errptr);
+}
+
+rocksdb_t* rocksdb_open_for_read_only_column_families(
+    const rocksdb_options_t* options, const char* name, int num_column_families,
+    const char* const* column_family_names,
+    const rocksdb_options_t* const* column_family_options,
+    rocksdb_column_family_handle_t** column_family_handles,
+    unsigned char error_if_wal_file_exists, char** errptr) {
+  return varve::rocksdb_c::OpenFamilies(
+      options, name,
+      {column_family_names, column_family_options, num_column_families},
+      varve::rocksdb_c::ReadOnlyMode(error_if_wal_file_exists),
+      column_family_handles, errptr);
+}
+
+void rocksdb_close(rocksdb_t* db) {
+  if (db != nullptr) varve::rocksdb_c::CloseHandle(db);
+}
+
+char** rocksdb_list_column_families(const rocksdb_options_t* options,
+                                    const char* name, size_t* lencf,
+                                    char** errptr) {
+  if (lencf != nullptr) *lencf = 0;
+  if (!Usable(errptr, Given{options, "options"}, Given{name, "name"},
+              Given{lencf, "lencf"})) {
+    return nullptr;
+  }
+  varve::DBOptions converted;
+  Status status = ToVarve(*options, &converted);
+  std::vector<std::string> names;
+  if (status.ok()) {
+    status = varve::DB::ListColumnFamilies(converted, name, &names);
+  }
+  if (Failed(errptr, OpenError(status, name))) return nullptr;
+  auto** const list =
+      static_cast<char**>(malloc((names.size() + 1) * sizeof(char*)));
+  for (size_t i = 0; i < names.size(); ++i) list[i] = CopyBytes(names[i]);
+  *lencf = names.size();
+  return list;
+}
+
+void rocksdb_list_column_families_destroy(char** list, size_t len) {
+  if (list == nullptr) return;
+  for (size_t i = 0; i < len; ++i) free(list[i]);
+  free(list);
+}
+
+void rocksdb_destroy_db(const rocksdb_options_t* options, const char* name,
+                        char** errptr) {
+  if (!Usable(errptr, Given{options, "options"}, Given{name, "name"})) return;
+  varve::Options converted;
+  Status status = ToVarve(*options, &converted);
+  if (status.ok()) status = varve::DestroyDB(name, converted);
+  Failed(errptr, OpenError(status, name));
+}
+
+void rocksdb_repair_db(const rocksdb_options_t* options, const char* name,
+                       char** errptr) {
+  if (!Usable(errptr, Given{options, "options"}, Given{name, "name"})) return;
+  varve::Options converted;
+  Status status = ToVarve(*options, &converted);
+  if (status.ok()) status = varve::RepairDB(name, converted);
+  Failed(errptr, OpenError(status, name));
+}
+
+}  // extern "C"
