@@ -1,0 +1,38 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// Options and families as arguments of reads and writes.
+
+#include "compat/rocksdb/db/handles.h"
+#include "compat/rocksdb/options/options.h"
+
+namespace varve::rocksdb_c {
+
+// Options with `rep` and `refused`. They are not usable if they need a feature
+// that is missing.
+template <typename Options>
+bool Supported(char** errptr, const Options& options) {
+  if (options.refused == nullptr) [[likely]]
+    return true;
+  ReplaceError(errptr, Missing(options.refused));
+  return false;
+}
+
+// Returns whether a call of the default family can use its arguments, among
+// which are the options.
+template <typename Options, typename... More>
+bool Ready(char** errptr, const rocksdb_t* db, const Options* options,
+           const More&... more) {
+  return Usable(errptr, Open{db}, Given{options, "options"}, more...) &&
+         Supported(errptr, *options);
+}
+
+// As Ready, for a call of another family.
+template <typename Options, typename... More>
+bool ReadyFamily(char** errptr, const rocksdb_t* db, const Options* options,
+                 const rocksdb_column_family_handle_t* family,
+                 const More&... more) {
+  return Ready(errptr, db, options, FamilyOf{family, db}, more...);
+}
+
+}  // namespace varve::rocksdb_c
