@@ -10,11 +10,13 @@
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
 #include "fields.h"
 #include "varve/cache.h"
+#include "varve/compression_type.h"
 #include "varve/env.h"
 #include "varve/options.h"
 #include "varve/rate_limiter.h"
@@ -31,6 +33,29 @@ struct DbPath {
   uint64_t target_size = 0;
 };
 
+// Parameters of compression that are set together.
+struct CompressionParameters {
+  int window_bits = -14;
+  int level = kDefaultCompressionLevel;
+  int strategy = 0;
+  int max_dict_bytes = 0;
+  // For the bottommost level only. Without it the others apply.
+  bool enabled = false;
+  int zstd_max_train_bytes = 0;
+  bool use_zstd_dict_trainer = true;
+  uint64_t max_dict_buffer_bytes = 0;
+
+  bool operator==(const CompressionParameters&) const = default;
+};
+
+// The structure of memtables. It is always the engine's.
+enum class MemtableFormat : uint8_t {
+  kSkipList,
+  kVector,
+  kHashSkipList,
+  kHashLinkList
+};
+
 // The format in which new tables are to be written. It is always block-based.
 enum class TableFormat : uint8_t { kBlockBased, kPlain, kCuckoo };
 
@@ -41,10 +66,8 @@ struct rocksdb_cache_t {
 };
 
 struct rocksdb_env_t {
-  // The operating system's is never destroyed. Databases and options share the
-  // ownership of others.
+  // Not null. Databases and options share the ownership.
   std::shared_ptr<varve::Env> rep;
-  bool is_default = false;
 };
 
 struct rocksdb_ratelimiter_t {
@@ -58,6 +81,8 @@ struct rocksdb_dbpath_t {
 struct rocksdb_block_based_table_options_t
     : varve::rocksdb_c::BlockBasedTableOptionsFields {
   std::shared_ptr<const varve::FilterPolicy> filter_policy;
+  // It was requested as a Ribbon filter.
+  bool has_ribbon_filter = false;
   std::shared_ptr<varve::Cache> block_cache;
 };
 
@@ -83,13 +108,21 @@ struct rocksdb_options_t : varve::rocksdb_c::OptionsFields {
   std::shared_ptr<const varve::rocksdb_c::SliceTransform> prefix_extractor;
   varve::rocksdb_c::TableFormat table_format =
       varve::rocksdb_c::TableFormat::kBlockBased;
+  varve::rocksdb_c::MemtableFormat memtable_format =
+      varve::rocksdb_c::MemtableFormat::kSkipList;
   rocksdb_block_based_table_options_t table;
   std::shared_ptr<varve::Cache> blob_cache;
   std::vector<int> compression_per_level;
+  varve::rocksdb_c::CompressionParameters compression_parameters;
+  varve::rocksdb_c::CompressionParameters bottommost_compression_parameters;
+  varve::rocksdb_c::UniversalCompactionOptionsFields universal_compaction;
+  varve::rocksdb_c::FifoCompactionOptionsFields fifo_compaction;
   std::vector<int> max_bytes_for_level_multiplier_additional;
   std::vector<varve::rocksdb_c::DbPath> cf_paths;
-  // The features that objects need which were set and do not exist.
-  std::vector<const char*> missing;
+  // A factory that requests compactions after many deletions.
+  bool has_deletion_collector = false;
+  std::set<int> checksum_handoff_file_types;
+  std::set<int> write_lifetime_hint_styles = {0};
 };
 
 struct rocksdb_readoptions_t : varve::rocksdb_c::ReadOptionsFields {
