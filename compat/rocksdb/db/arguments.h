@@ -3,6 +3,8 @@
 
 // Options and families as arguments of reads and writes.
 
+#include <string>
+
 #include "compat/rocksdb/db/handles.h"
 #include "compat/rocksdb/options/options.h"
 
@@ -33,6 +35,20 @@ bool ReadyFamily(char** errptr, const rocksdb_t* db, const Options* options,
                  const rocksdb_column_family_handle_t* family,
                  const More&... more) {
   return Ready(errptr, db, options, FamilyOf{family, db}, more...);
+}
+
+// Returns InvalidArgument for the first argument that is not usable.
+template <typename... Arguments>
+Status Check(const Arguments&... arguments) {
+  Status status;
+  const auto check = [&status](const auto& argument) {
+    if (argument.ok()) return true;
+    status = Status::InvalidArgument(std::string(argument.name) + " " +
+                                     argument.Problem());
+    return false;
+  };
+  static_cast<void>((check(arguments) && ...));
+  return status;
 }
 
 }  // namespace varve::rocksdb_c

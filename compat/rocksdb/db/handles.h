@@ -14,6 +14,7 @@
 #include "varve/db.h"
 #include "varve/env.h"
 #include "varve/iterator.h"
+#include "varve/options.h"
 #include "varve/pinnable_slice.h"
 
 namespace varve::rocksdb_c {
@@ -52,6 +53,30 @@ struct rocksdb_column_family_handle_t {
 struct rocksdb_snapshot_t {
   const varve::Snapshot* rep = nullptr;
   varve::DB* db = nullptr;  // Releases it. See db/lifetime.h.
+};
+
+namespace varve::rocksdb_c {
+
+// Memory of the bounds of iterators.
+struct KeptBounds {
+  std::string lower;
+  std::string upper;
+  Slice lower_slice;
+  Slice upper_slice;
+};
+
+}  // namespace varve::rocksdb_c
+
+struct rocksdb_iterator_t {
+  varve::DB* db = nullptr;  // Null if there was an error.
+  std::shared_ptr<varve::ColumnFamilyHandle> family;  // Null: the default one.
+  varve::ReadOptions options;
+  // What `options` points to. Null without bounds.
+  std::shared_ptr<varve::rocksdb_c::KeptBounds> bounds;
+  // Not null if the iterator is to stay within one prefix.
+  std::shared_ptr<const varve::rocksdb_c::SliceTransform> extractor;
+  bool is_tailing = false;  // Each seek sees the newest state.
+  std::unique_ptr<varve::Iterator> rep;
 };
 
 struct rocksdb_pinnableslice_t {
