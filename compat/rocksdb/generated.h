@@ -19,14 +19,14 @@ void NoteChange(Object* object) {
 }
 
 template <typename Object, typename Base, typename Value, typename Given>
-void SetField(Object* object, Value Base::* field, Given value) {
+void SetField(Object* object, Value Base::*field, Given value) {
   if (object == nullptr) return;
   object->*field = static_cast<Value>(value);
   NoteChange(object);
 }
 
 template <typename Object, typename Base>
-void SetField(Object* object, std::string Base::* field, const char* value) {
+void SetField(Object* object, std::string Base::*field, const char* value) {
   if (object == nullptr) return;
   object->*field = value == nullptr ? "" : value;
   NoteChange(object);
@@ -34,18 +34,18 @@ void SetField(Object* object, std::string Base::* field, const char* value) {
 
 // Any value but 0 is true.
 template <typename Object, typename Base, typename Given>
-void SetFlag(Object* object, unsigned char Base::* field, Given value) {
+void SetFlag(Object* object, unsigned char Base::*field, Given value) {
   SetField(object, field, value != 0);
 }
 
 template <typename Object, typename Base, typename Value>
-Value GetField(const Object* object, Value Base::* field) {
+Value GetField(const Object* object, Value Base::*field) {
   return object == nullptr ? Value{} : object->*field;
 }
 
 // Returns the characters, which are valid until the field is set.
 template <typename Object, typename Base>
-const char* GetText(const Object* object, std::string Base::* field,
+const char* GetText(const Object* object, std::string Base::*field,
                     size_t* size) {
   if (size != nullptr) *size = object == nullptr ? 0 : (object->*field).size();
   return object == nullptr ? nullptr : (object->*field).c_str();
