@@ -250,15 +250,24 @@ def load(path=TABLE):
 # ---- rocksdb/c.h ----------------------------------------------------------------
 
 
-def wrapped(text, indent="    ", width=80):
-    """Breaks a line at spaces."""
-    lines, line = [], ""
-    for word in text.split(" "):
-        if line and len(line) + 1 + len(word) > width:
+def packed(text, indent="", width=80):
+    """A declaration or call, broken at the commas of its outer parentheses."""
+    if len(indent + text) <= width:
+        return indent + text
+    begin = text.index("(") + 1
+    if text.startswith("*", begin):  # typedef void (*name)(...)
+        begin = text.index("(", begin) + 1
+    end = text.rindex(")")
+    parts = split_parameters(text[begin:end])
+    if not parts:
+        return indent + text
+    parts = [part + "," for part in parts[:-1]] + [parts[-1] + text[end:]]
+    lines, line = [indent + text[:begin]], indent + "   "
+    for part in parts:
+        if line.strip() and len(line) + 1 + len(part) > width:
             lines.append(line)
-            line = indent + word
-        else:
-            line = f"{line} {word}" if line else word
+            line = indent + "   "
+        line += " " + part
     return "\n".join(lines + [line])
 
 
@@ -287,7 +296,7 @@ def header(table, version):
     for text in table.structs:
         name, _, body = text.partition(" ")
         out.append(f"typedef struct {name} {body} {name};")
-    out += [""] + [wrapped(f"typedef {text};") for text in table.callbacks]
+    out += [""] + [packed(f"typedef {text};") for text in table.callbacks]
     for text in table.enums:
         values = ",\n".join(f"  {value.strip()}" for value in text.split(","))
         out += ["", f"enum {{\n{values}\n}};"]
@@ -295,7 +304,7 @@ def header(table, version):
         functions = [f for f in group.functions if holds(f.versions, version)]
         if functions:
             out += ["", f"// {group.title}.", ""]
-            out += [wrapped(f"ROCKSDB_LIBRARY_API {f.prototype()};")
+            out += [packed(f"ROCKSDB_LIBRARY_API {f.prototype()};")
                     for f in functions]
     out += ["", "#ifdef __cplusplus", "}", "#endif", ""]
     return "\n".join(out)
@@ -397,11 +406,11 @@ def body_of_accessor(one, value, function):
 
 def definition(function, body):
     """A definition, in which unused parameters have no names."""
-    text = "\n".join(f"  {wrapped(line, '      ')}" for line in body)
+    text = "\n".join(packed(line, "  ") for line in body)
     parameters = ", ".join(
         p.declaration(re.search(rf"\b{p.name}\b", text) is not None)
         for p in function.parameters)
-    head = wrapped(f"{function.result} {function.name}({parameters}) {{")
+    head = packed(f"{function.result} {function.name}({parameters}) {{")
     return f"{head}\n{text}\n}}"
 
 
@@ -413,7 +422,6 @@ def sources(table, version):
            "#include \"fields.h\"", "#include \"rocksdb/c.h\""]
     out += [f"#include \"compat/rocksdb/{name}\""
             for name in sorted(headers - {""})]
-    # NOLINTNEXTLINE is of no use here: the build does not check this file.
     out += ["", "using namespace varve::rocksdb_c;", ""]
     for group in table.groups:
         for one in group.objects:
