@@ -113,6 +113,7 @@ WriteBatch& WriteBatch::operator=(WriteBatch&& other) noexcept {
   has_merges_ = other.has_merges_;
   db_number_ = other.db_number_;
   families_ = std::move(other.families_);
+  save_points_ = std::move(other.save_points_);
   other.Clear();
   return *this;
 }
@@ -124,6 +125,37 @@ void WriteBatch::Clear() {
   has_merges_ = false;
   db_number_ = 0;
   families_.clear();
+  save_points_.clear();
+}
+
+void WriteBatch::SetSavePoint() {
+  save_points_.push_back({.size = representation_.size(),
+                          .count = Count(),
+                          .too_long = too_long_,
+                          .unchecked = unchecked_,
+                          .has_merges = has_merges_,
+                          .db_number = db_number_,
+                          .families = families_});
+}
+
+Status WriteBatch::RollbackToSavePoint() {
+  if (save_points_.empty()) return Status::NotFound();
+  SavePoint& point = save_points_.back();
+  representation_.resize(point.size);
+  WriteBatchInternal::SetCount(this, point.count);
+  too_long_ = point.too_long;
+  unchecked_ = point.unchecked;
+  has_merges_ = point.has_merges;
+  db_number_ = point.db_number;
+  families_ = std::move(point.families);
+  save_points_.pop_back();
+  return Status::OK();
+}
+
+Status WriteBatch::PopSavePoint() {
+  if (save_points_.empty()) return Status::NotFound();
+  save_points_.pop_back();
+  return Status::OK();
 }
 
 uint32_t WriteBatch::Count() const {

@@ -95,6 +95,15 @@ class VARVE_EXPORT VARVE_USES_CONTAINERS WriteBatch {
   // DB::Write returns InvalidArgument for more than 4 GiB - 1 bytes.
   void PutLogData(const Slice& blob);
 
+  // Save points. SetSavePoint remembers how the batch is. RollbackToSavePoint
+  // removes all that was added since the last save point, and the save point.
+  // PopSavePoint removes the save point only. Both return NotFound if there is
+  // none. Save points nest. Clear removes all of them, a copy of the batch has
+  // the same ones, and Append and the constructor from bytes add none.
+  void SetSavePoint();
+  Status RollbackToSavePoint();
+  Status PopSavePoint();
+
   // Removes all updates.
   void Clear();
   // Appends the updates of `other`.
@@ -145,6 +154,17 @@ class VARVE_EXPORT VARVE_USES_CONTAINERS WriteBatch {
     size_t bytes_ = 0;
   };
 
+  // The members below, for RollbackToSavePoint.
+  struct SavePoint {
+    size_t size;  // Of representation_.
+    uint32_t count;
+    bool too_long;
+    bool unchecked;
+    bool has_merges;
+    uint64_t db_number;
+    std::vector<std::pair<uint32_t, size_t>> families;
+  };
+
   std::string representation_;
   Charge charge_;
   // An update exceeds a limit. DB::Write returns InvalidArgument.
@@ -159,6 +179,7 @@ class VARVE_EXPORT VARVE_USES_CONTAINERS WriteBatch {
   // The bytes of the updates of each family other than the default one, by id.
   // Incomplete if unchecked_.
   std::vector<std::pair<uint32_t, size_t>> families_;
+  std::vector<SavePoint> save_points_;  // The last one is the newest.
 };
 
 }  // namespace varve
