@@ -85,6 +85,7 @@ constexpr std::string_view kFixedFamily[] = {
     "force_consistency_checks",
     "inplace_update_support",
     "level_compaction_dynamic_level_bytes",
+    "max_write_buffer_number_to_maintain",
     "max_write_buffer_size_to_maintain",
     "memtable_batch_lookup_optimization",
     "min_write_buffer_number_to_merge",

@@ -125,35 +125,42 @@ struct rocksdb_options_t : varve::rocksdb_c::OptionsFields {
   std::set<int> write_lifetime_hint_styles = {0};
 };
 
+// Options of calls. Each keeps the engine's options ready, because calls read
+// them far more often than they are set.
+
 struct rocksdb_readoptions_t : varve::rocksdb_c::ReadOptionsFields {
-  rocksdb_readoptions_t() = default;
+  rocksdb_readoptions_t() { Changed(); }
   rocksdb_readoptions_t(const rocksdb_readoptions_t&) = delete;
   rocksdb_readoptions_t& operator=(const rocksdb_readoptions_t&) = delete;
-  ~rocksdb_readoptions_t();
+  ~rocksdb_readoptions_t() { ClearTableFilter(); }
 
   // Renews `rep` and `refused` after a field was set.
   void Changed();
+  // Calls the destructor of a table filter.
+  void ClearTableFilter();
 
   // The options that reads use. Bounds point to the slices below.
   varve::ReadOptions rep;
-  // The missing feature that these options need, or null. Such a read returns
-  // NotSupported.
+  // The missing feature that these options need, or null. Calls with such
+  // options return NotSupported.
   const char* refused = nullptr;
 
   varve::Slice lower_bound;
   varve::Slice upper_bound;
   bool has_timestamp = false;
+  bool has_iter_start_timestamp = false;
   std::optional<size_t> merge_operand_count_threshold;
   std::optional<std::string> request_id;
-  // Takes the state and properties of a table.
+  // The callback is never called.
+  bool has_table_filter = false;
   void* table_filter_state = nullptr;
   void (*table_filter_destructor)(void*) = nullptr;
-  bool has_table_filter = false;
 };
 
 // In these, `rep` and `refused` are as in rocksdb_readoptions_t.
 
 struct rocksdb_writeoptions_t : varve::rocksdb_c::WriteOptionsFields {
+  rocksdb_writeoptions_t() { Changed(); }
   void Changed();
 
   varve::WriteOptions rep;
@@ -161,6 +168,7 @@ struct rocksdb_writeoptions_t : varve::rocksdb_c::WriteOptionsFields {
 };
 
 struct rocksdb_flushoptions_t : varve::rocksdb_c::FlushOptionsFields {
+  rocksdb_flushoptions_t() { Changed(); }
   void Changed();
 
   varve::FlushOptions rep;
@@ -168,11 +176,12 @@ struct rocksdb_flushoptions_t : varve::rocksdb_c::FlushOptionsFields {
 };
 
 struct rocksdb_compactoptions_t : varve::rocksdb_c::CompactOptionsFields {
+  rocksdb_compactoptions_t() { Changed(); }
   void Changed();
 
   varve::CompactRangeOptions rep;
   const char* refused = nullptr;
-  bool has_full_history_ts_low = false;
+  bool has_full_history_timestamp = false;
 };
 
 struct rocksdb_envoptions_t : varve::rocksdb_c::EnvOptionsFields {

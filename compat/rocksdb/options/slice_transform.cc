@@ -68,6 +68,9 @@ rocksdb_slicetransform_t* rocksdb_slicetransform_create(
     char* (*transform)(void*, const char* key, size_t length,
                        size_t* dst_length),
     unsigned char (*in_domain)(void*, const char* key, size_t length),
+#if VARVE_ROCKSDB_C_VERSION < 1100
+    unsigned char (*)(void*, const char* key, size_t length),
+#endif
     const char* (*name)(void*)) {
   if (transform == nullptr || in_domain == nullptr) return nullptr;
   return new CallbackTransform(

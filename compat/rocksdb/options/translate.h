@@ -7,6 +7,8 @@
 // max_write_buffer_number of 1, is changed here in the same way. An option that
 // needs a missing feature returns NotSupported, which names the feature.
 
+#include <string>
+
 #include "compat/rocksdb/options/options.h"
 
 namespace varve::rocksdb_c {
@@ -18,6 +20,10 @@ namespace varve::rocksdb_c {
 Status ToVarve(const rocksdb_options_t& options, DBOptions* result);
 Status ToVarve(const rocksdb_options_t& options, ColumnFamilyOptions* result);
 Status ToVarve(const rocksdb_options_t& options, Options* result);
+
+// Returns NotSupported if the options name another directory than `path`, in
+// which all files of a database are.
+Status CheckPaths(const rocksdb_options_t& options, const std::string& path);
 
 // Returns the Env of the options.
 Env* EnvOf(const rocksdb_options_t& options);
