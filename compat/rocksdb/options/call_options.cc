@@ -3,11 +3,23 @@
 // The options of single calls: the engine's form of their fields, and the C
 // functions that set what is not a plain field.
 
+#include <span>
+
 #include "compat/rocksdb/db/handles.h"
 #include "compat/rocksdb/options/options.h"
 #include "rocksdb/c.h"
 
 using varve::Slice;
+using varve::rocksdb_c::CompactOptionsFields;
+using varve::rocksdb_c::Field;
+using varve::rocksdb_c::FieldKind;
+using varve::rocksdb_c::FlushOptionsFields;
+using varve::rocksdb_c::kCompactOptionsFields;
+using varve::rocksdb_c::kFlushOptionsFields;
+using varve::rocksdb_c::kReadOptionsFields;
+using varve::rocksdb_c::kWriteOptionsFields;
+using varve::rocksdb_c::ReadOptionsFields;
+using varve::rocksdb_c::WriteOptionsFields;
 
 namespace {
 
@@ -17,6 +29,17 @@ constexpr char kTimestamps[] = "user timestamps";
 void SetBound(const char* key, size_t size, Slice* slice, const Slice** bound) {
   *slice = key != nullptr && size > 0 ? Slice(key, size) : Slice();
   *bound = key != nullptr ? slice : nullptr;
+}
+
+// Returns the missing feature that a field needs, or null.
+template <typename Fields>
+const char* MissingFeature(std::span<const Field> list, const Fields& fields) {
+  for (const Field& field : list) {
+    if (field.kind == FieldKind::kRefused && !field.is_default(&fields)) {
+      return field.feature;
+    }
+  }
+  return nullptr;
 }
 
 }  // namespace
@@ -29,14 +52,8 @@ void rocksdb_readoptions_t::Changed() {
     refused = kTimestamps;
   } else if (has_table_filter) {
     refused = "table filters of reads";
-  } else if (read_tier != 0) {
-    refused = "reads from the cache alone";
-  } else if (max_skippable_internal_keys != 0) {
-    refused = "limit for skipped keys";
-  } else if (value_size_soft_limit != UINT64_MAX) {
-    refused = "limit for the sizes of values";
   } else {
-    refused = nullptr;
+    refused = MissingFeature<ReadOptionsFields>(kReadOptionsFields, *this);
   }
 }
 
@@ -53,12 +70,13 @@ void rocksdb_writeoptions_t::Changed() {
   rep.sync = sync != 0;
   rep.disable_wal = disable_WAL != 0;
   rep.no_slowdown = no_slowdown != 0;
-  refused = ignore_missing_column_families != 0
-                ? "writes that skip missing column families"
-                : nullptr;
+  refused = MissingFeature<WriteOptionsFields>(kWriteOptionsFields, *this);
 }
 
-void rocksdb_flushoptions_t::Changed() { rep.wait = wait != 0; }
+void rocksdb_flushoptions_t::Changed() {
+  rep.wait = wait != 0;
+  refused = MissingFeature<FlushOptionsFields>(kFlushOptionsFields, *this);
+}
 
 void rocksdb_compactoptions_t::Changed() {
   // RocksDB's numbers.
@@ -68,13 +86,9 @@ void rocksdb_compactoptions_t::Changed() {
                                  bottommost_level_compaction == kForceOptimized;
   rep.exclusive_manual_compaction = exclusive_manual_compaction != 0;
   rep.target_level = change_level != 0 ? target_level : -1;
-  if (has_full_history_timestamp) {
-    refused = kTimestamps;
-  } else if (target_path_id != 0) {
-    refused = "databases in several paths";
-  } else {
-    refused = nullptr;
-  }
+  refused = has_full_history_timestamp ? kTimestamps
+                                       : MissingFeature<CompactOptionsFields>(
+                                             kCompactOptionsFields, *this);
 }
 
 extern "C" {
