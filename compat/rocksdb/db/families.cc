@@ -23,7 +23,7 @@ Status Describe(const char* const* names,
   return Status::OK();
 }
 
-rocksdb_column_family_handle_t* NewFamily(const rocksdb_t* db,
+rocksdb_column_family_handle_t* NewFamily(rocksdb_t* db,
                                           ColumnFamilyHandle* rep,
                                           const rocksdb_options_t& options) {
   auto* const family = new rocksdb_column_family_handle_t;
@@ -32,7 +32,26 @@ rocksdb_column_family_handle_t* NewFamily(const rocksdb_t* db,
   family->name = rep->GetName();
   family->rep.reset(rep);
   family->prefix_extractor = options.prefix_extractor;
+  if (family->id != 0) {
+    const std::scoped_lock lock(db->mutex);
+    db->families.push_back(family->rep);
+  }
   return family;
+}
+
+std::vector<std::shared_ptr<ColumnFamilyHandle>> AllFamilies(rocksdb_t* db) {
+  std::vector<std::shared_ptr<ColumnFamilyHandle>> all(1);
+  const std::scoped_lock lock(db->mutex);
+  all.insert(all.end(), db->families.begin(), db->families.end());
+  return all;
+}
+
+Status FlushAll(const FlushOptions& options, rocksdb_t* db) {
+  const auto families = AllFamilies(db);
+  std::vector<ColumnFamilyHandle*> handles;
+  handles.reserve(families.size());
+  for (const auto& family : families) handles.push_back(family.get());
+  return db->db->Flush(options, handles);
 }
 
 namespace {
@@ -119,7 +138,12 @@ void rocksdb_drop_column_family(rocksdb_t* db,
                                 rocksdb_column_family_handle_t* handle,
                                 char** errptr) {
   if (!Usable(errptr, Open{db}, FamilyOf{handle, db})) return;
-  Failed(errptr, FamilyError(db->db->DropColumnFamily(handle->rep.get())));
+  if (Failed(errptr,
+             FamilyError(db->db->DropColumnFamily(handle->rep.get())))) {
+    return;
+  }
+  const std::scoped_lock lock(db->mutex);
+  std::erase(db->families, handle->rep);
 }
 
 rocksdb_column_family_handle_t* rocksdb_get_default_column_family_handle(

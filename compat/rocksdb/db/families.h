@@ -39,8 +39,15 @@ Status Describe(const char* const* names,
                 std::vector<ColumnFamilyDescriptor>* families);
 
 // Returns a new handle, which takes over `rep`.
-rocksdb_column_family_handle_t* NewFamily(const rocksdb_t* db,
+rocksdb_column_family_handle_t* NewFamily(rocksdb_t* db,
                                           ColumnFamilyHandle* rep,
                                           const rocksdb_options_t& options);
+
+// Returns all families of the database. The first one is null, the default
+// family.
+std::vector<std::shared_ptr<ColumnFamilyHandle>> AllFamilies(rocksdb_t* db);
+
+// Flushes all families of the database.
+Status FlushAll(const FlushOptions& options, rocksdb_t* db);
 
 }  // namespace varve::rocksdb_c

@@ -4,9 +4,12 @@
 // The objects of an open database in RocksDB's C interface, and the checks of
 // arguments that are such objects.
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 #include <string>
+#include <vector>
 
 #include "compat/rocksdb/base.h"
 #include "rocksdb/c.h"
@@ -37,6 +40,12 @@ struct rocksdb_t {
   bool is_read_only = false;
   // The default family's. Null if the options have none.
   std::shared_ptr<const varve::rocksdb_c::SliceTransform> prefix_extractor;
+  // Manual compactions do nothing while this is above 0.
+  std::atomic<int> manual_compaction_pauses{0};
+  std::mutex mutex;
+  // All families but the default one, until they are dropped. Guarded by
+  // `mutex`.
+  std::vector<std::shared_ptr<varve::ColumnFamilyHandle>> families;
 };
 
 struct rocksdb_column_family_handle_t {

@@ -6,6 +6,9 @@
 #include <utility>
 #include <vector>
 
+#include "compat/rocksdb/callbacks/event_listener.h"
+#include "compat/rocksdb/db/families.h"
+
 namespace varve::rocksdb_c {
 
 constinit std::atomic<bool> has_orphans{false};
@@ -22,6 +25,12 @@ struct Closed {
   size_t next = 0;
 };
 
+// All open handles.
+struct OpenHandles {
+  std::mutex mutex;
+  std::vector<rocksdb_t*> handles;
+};
+
 struct Orphans {
   std::mutex mutex;
   std::vector<std::shared_ptr<DB>> databases;
@@ -30,6 +39,11 @@ struct Orphans {
 Closed& ClosedHandles() {
   static Closed& closed = *new Closed;
   return closed;
+}
+
+OpenHandles& AllOpen() {
+  static OpenHandles& open = *new OpenHandles;
+  return open;
 }
 
 Orphans& AllOrphans() {
@@ -46,17 +60,20 @@ void KeepClosed(rocksdb_t* db) {
 }
 
 void AddOrphan(std::shared_ptr<DB> db) {
-  // The program may end, or destroy its comparator, before it destroys the
-  // objects. So all data is written now, and no background job remains. There
-  // is no way to return an error.
-  db->Flush(FlushOptions()).IgnoreError();
-  db->FlushWAL(true).IgnoreError();
-  db->CancelAllBackgroundWork(true);
   Orphans& orphans = AllOrphans();
   const std::scoped_lock lock(orphans.mutex);
   orphans.databases.push_back(std::move(db));
   // relaxed: see LetGo.
   has_orphans.store(true, std::memory_order_relaxed);
+}
+
+// The program may end, or destroy its comparator, before it destroys the
+// objects of an orphan. So this writes all data, and no background job remains.
+// There is no way to return an error.
+void Settle(rocksdb_t* db) {
+  FlushAll(FlushOptions(), db).IgnoreError();
+  db->db->FlushWAL(true).IgnoreError();
+  db->db->CancelAllBackgroundWork(true);
 }
 
 }  // namespace
@@ -76,13 +93,41 @@ void LetGoWithOrphans(void (*go)(void*), void* object) {
   has_orphans.store(!orphans.databases.empty(), std::memory_order_relaxed);
 }
 
+void AddHandle(rocksdb_t* db) {
+  OpenHandles& open = AllOpen();
+  const std::scoped_lock lock(open.mutex);
+  open.handles.push_back(db);
+}
+
+rocksdb_t* FindOpenDatabase(const std::string& path) {
+  OpenHandles& open = AllOpen();
+  const std::scoped_lock lock(open.mutex);
+  rocksdb_t* found = nullptr;
+  for (rocksdb_t* db : open.handles) {
+    if (db->path != path) continue;
+    if (!db->is_read_only) return db;
+    found = db;
+  }
+  return found;
+}
+
 void CloseHandle(rocksdb_t* db) {
   if (db->db == nullptr) return;
+  {
+    OpenHandles& open = AllOpen();
+    const std::scoped_lock lock(open.mutex);
+    std::erase(open.handles, db);
+  }
+  // Listeners can be called until then, with this handle.
+  const bool is_busy = db->db->Close().IsBusy();
+  if (is_busy) Settle(db);
   db->db = nullptr;
-  std::shared_ptr<DB> owned = std::move(db->owned);
   db->prefix_extractor.reset();
+  db->log.reset();
+  db->families.clear();
+  std::shared_ptr<DB> owned = std::move(db->owned);
   KeepClosed(db);
-  if (owned->Close().IsBusy()) AddOrphan(std::move(owned));
+  if (is_busy) AddOrphan(std::move(owned));
 }
 
 }  // namespace varve::rocksdb_c

@@ -38,6 +38,9 @@ void LetGo(Go go) {
   go();
 }
 
+// Takes a new handle into the list of open ones.
+void AddHandle(rocksdb_t* db);
+
 // Closes the handle. Closes its database too, if no objects of it exist. Does
 // nothing if it was closed before.
 void CloseHandle(rocksdb_t* db);

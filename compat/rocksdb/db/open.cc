@@ -105,6 +105,7 @@ rocksdb_t* OpenDefault(const rocksdb_options_t* options, const char* name,
       OpenDatabase(*options, name, {&family, &options, 1}, mode, &handles, &db);
   if (Failed(errptr, OpenError(status, name))) return nullptr;
   for (ColumnFamilyHandle* handle : handles) delete handle;
+  AddHandle(db.get());
   return db.release();
 }
 
@@ -129,6 +130,7 @@ rocksdb_t* OpenFamilies(const rocksdb_options_t* options, const char* name,
     handles[i] = NewFamily(db.get(), opened[static_cast<size_t>(i)],
                            *families.options[i]);
   }
+  AddHandle(db.get());
   return db.release();
 }
 
