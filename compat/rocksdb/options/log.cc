@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cctype>
 #include <mutex>
+#include <set>
 #include <utility>
 #include <vector>
 
@@ -166,6 +167,21 @@ bool LogToOpenDatabases(const std::string& line) {
   }
   for (const auto& log : logs) log->Write(line);
   return !logs.empty();
+}
+
+void NoteAccepted(const char* name, const std::string& value) {
+  struct Noted {
+    std::mutex mutex;
+    std::set<std::string> names;
+  };
+  // Never destroyed: a program can call functions while it ends.
+  static auto* const noted = new Noted;
+  const std::lock_guard<std::mutex> lock(noted->mutex);
+  if (noted->names.contains(name)) return;
+  if (LogToOpenDatabases(std::string("accepted, no effect: ") + name + " = " +
+                         value)) {
+    noted->names.insert(name);
+  }
 }
 
 }  // namespace varve::rocksdb_c

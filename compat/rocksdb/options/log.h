@@ -34,4 +34,9 @@ void LogFamilyOptions(const rocksdb_options_t& options,
 // log. Thread-safety: thread-safe.
 bool LogToOpenDatabases(const std::string& line);
 
+// Writes "accepted, no effect: <name> = <value>" to the logs of all open
+// databases, once for each name. For options of calls, which do not exist when
+// a database is opened. Thread-safety: thread-safe.
+[[gnu::cold]] void NoteAccepted(const char* name, const std::string& value);
+
 }  // namespace varve::rocksdb_c

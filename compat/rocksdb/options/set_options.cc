@@ -1,0 +1,220 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// C functions that set options from text, in options and in open databases.
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "compat/rocksdb/base.h"
+#include "compat/rocksdb/db/handles.h"
+#include "compat/rocksdb/options/log.h"
+#include "compat/rocksdb/options/option_facts.h"
+#include "compat/rocksdb/options/options.h"
+#include "compat/rocksdb/options/options_text.h"
+#include "rocksdb/c.h"
+
+using varve::ColumnFamilyHandle;
+using varve::Status;
+using varve::rocksdb_c::CanChange;
+using varve::rocksdb_c::Failed;
+using varve::rocksdb_c::FamilyOf;
+using varve::rocksdb_c::Field;
+using varve::rocksdb_c::FieldKind;
+using varve::rocksdb_c::FindOption;
+using varve::rocksdb_c::Given;
+using varve::rocksdb_c::IsFamilyOption;
+using varve::rocksdb_c::LogLines;
+using varve::rocksdb_c::Missing;
+using varve::rocksdb_c::Open;
+using varve::rocksdb_c::OptionsFields;
+using varve::rocksdb_c::SetOptionFromText;
+using varve::rocksdb_c::SplitOptions;
+using varve::rocksdb_c::TextPairs;
+using varve::rocksdb_c::UnknownOption;
+using varve::rocksdb_c::Usable;
+
+namespace {
+
+// The options of families that the engine can change while they are open. The
+// names and the text of the values are RocksDB's.
+constexpr std::string_view kChanged[] = {
+    "disable_auto_compactions",
+    "hard_pending_compaction_bytes_limit",
+    "level0_file_num_compaction_trigger",
+    "level0_slowdown_writes_trigger",
+    "level0_stop_writes_trigger",
+    "max_bytes_for_level_base",
+    "max_bytes_for_level_multiplier",
+    "max_compaction_bytes",
+    "max_successive_merges",
+    "max_write_buffer_number",
+    "periodic_compaction_seconds",
+    "soft_pending_compaction_bytes_limit",
+    "target_file_size_base",
+    "ttl",
+    "write_buffer_size",
+};
+
+// Changes of an open database: those that the engine makes, and the lines of
+// LOG about others, which change the speed only.
+struct Changes {
+  std::map<std::string, std::string> for_engine;
+  std::vector<std::string> accepted;
+};
+
+// Objects that RocksDB can change, and that are not fields.
+bool IsChangeableObject(std::string_view name) {
+  constexpr std::string_view kNames[] = {
+      "block_based_table_factory",
+      "table_factory",
+      "compression_opts",
+      "bottommost_compression_opts",
+      "compression_per_level",
+      "max_bytes_for_level_multiplier_additional",
+      "compaction_options_universal",
+      "compaction_options_fifo",
+      "prefix_extractor",
+      "blob_compression_opts",
+  };
+  return std::find(std::begin(kNames), std::end(kNames), name) !=
+         std::end(kNames);
+}
+
+Status AddChange(const std::string& name, const std::string& value,
+                 Changes* changes) {
+  rocksdb_options_t checked;
+  Status status = SetOptionFromText(name, value, &checked);
+  if (status.IsNotFound()) return UnknownOption(name);
+  if (!status.ok()) return status;
+  const Field* const field = FindOption(name);
+  const auto* const fields = static_cast<const OptionsFields*>(&checked);
+  if (field != nullptr ? !CanChange(field->name) : !IsChangeableObject(name)) {
+    return Status::InvalidArgument("Option not changeable: " + name);
+  }
+  if (field != nullptr && field->kind == FieldKind::kRefused &&
+      !field->is_default(fields)) {
+    return Missing(field->feature);
+  }
+  if (std::find(std::begin(kChanged), std::end(kChanged), name) !=
+      std::end(kChanged)) {
+    changes->for_engine[name] = field->text(fields);
+  } else {
+    changes->accepted.push_back("accepted, no effect: " + name + " = " + value);
+  }
+  return Status::OK();
+}
+
+// Checks the arguments of a call that sets options, and collects the pairs.
+bool Collect(int count, const char* const* keys, const char* const* values,
+             char** errptr, TextPairs* pairs) {
+  if (count <= 0) {
+    Failed(errptr, Status::InvalidArgument("empty input"));
+    return false;
+  }
+  if (!Usable(errptr, Given{keys, "keys"}, Given{values, "values"})) {
+    return false;
+  }
+  for (int i = 0; i < count; ++i) {
+    if (!Usable(errptr, Given{keys[i], "keys"}, Given{values[i], "values"})) {
+      return false;
+    }
+    pairs->emplace_back(keys[i], values[i]);
+  }
+  return true;
+}
+
+void SetFamilyOptions(rocksdb_t* db, ColumnFamilyHandle* family,
+                      const TextPairs& pairs, char** errptr) {
+  Changes changes;
+  Status status;
+  for (const auto& [name, value] : pairs) {
+    const Field* const field = FindOption(name);
+    if (field != nullptr && !IsFamilyOption(field->name)) {
+      status = UnknownOption(name);
+    } else {
+      status = AddChange(name, value, &changes);
+    }
+    if (!status.ok()) break;
+  }
+  if (status.ok() && !changes.for_engine.empty()) {
+    status = db->db->SetOptions(family, changes.for_engine);
+  }
+  if (!Failed(errptr, status)) LogLines(changes.accepted, db->log.get());
+}
+
+}  // namespace
+
+extern "C" {
+
+void rocksdb_set_options(rocksdb_t* db, int count, const char* const keys[],
+                         const char* const values[], char** errptr) {
+  TextPairs pairs;
+  if (!Usable(errptr, Open{db}) ||
+      !Collect(count, keys, values, errptr, &pairs)) {
+    return;
+  }
+  SetFamilyOptions(db, nullptr, pairs, errptr);
+}
+
+void rocksdb_set_options_cf(rocksdb_t* db,
+                            rocksdb_column_family_handle_t* column_family,
+                            int count, const char* const keys[],
+                            const char* const values[], char** errptr) {
+  TextPairs pairs;
+  if (!Usable(errptr, Open{db}, FamilyOf{column_family, db}) ||
+      !Collect(count, keys, values, errptr, &pairs)) {
+    return;
+  }
+  SetFamilyOptions(db, column_family->rep.get(), pairs, errptr);
+}
+
+// The engine changes no option of a database while it is open. Those that
+// RocksDB changes decide the speed only.
+void rocksdb_set_db_options(rocksdb_t* db, int count, const char* const keys[],
+                            const char* const values[], char** errptr) {
+  TextPairs pairs;
+  if (!Usable(errptr, Open{db}) ||
+      !Collect(count, keys, values, errptr, &pairs)) {
+    return;
+  }
+  Changes changes;
+  Status status;
+  for (const auto& [name, value] : pairs) {
+    const Field* const field = FindOption(name);
+    if (field == nullptr || IsFamilyOption(field->name) ||
+        !CanChange(field->name)) {
+      status = Status::NotFound("Unrecognized option: " + name);
+    } else if (std::string_view(field->name) == "avoid_flush_during_shutdown") {
+      status = Missing("changes of avoid_flush_during_shutdown");
+    } else {
+      status = AddChange(name, value, &changes);
+    }
+    if (Failed(errptr, status)) return;
+  }
+  LogLines(changes.accepted, db->log.get());
+}
+
+void rocksdb_get_options_from_string(const rocksdb_options_t* base_options,
+                                     const char* text,
+                                     rocksdb_options_t* new_options,
+                                     char** errptr) {
+  if (!Usable(errptr, Given{base_options, "base_options"}, Given{text, "text"},
+              Given{new_options, "new_options"})) {
+    return;
+  }
+  TextPairs pairs;
+  rocksdb_options_t result = *base_options;
+  Status status = SplitOptions(text, &pairs);
+  for (const auto& [name, value] : pairs) {
+    if (!status.ok()) break;
+    status = SetOptionFromText(name, value, &result);
+    if (status.IsNotFound()) status = UnknownOption(name);
+  }
+  if (!Failed(errptr, status)) *new_options = std::move(result);
+}
+
+}  // extern "C"
