@@ -93,6 +93,8 @@ struct rocksdb_options_t : varve::rocksdb_c::OptionsFields {
   std::shared_ptr<varve::Logger> info_log;  // Null: the file LOG.
   // Null, as with RocksDB, until statistics are enabled.
   std::shared_ptr<varve::Statistics> statistics;
+  // RocksDB's number; see observe/statistics.cc.
+  int statistics_level = 3;
   std::shared_ptr<varve::RateLimiter> rate_limiter;
   std::shared_ptr<varve::WriteBufferManager> write_buffer_manager;
   std::vector<std::shared_ptr<varve::EventListener>> listeners;
