@@ -28,10 +28,12 @@ std::atomic<int> bottom_threads{0};
 void SetThreads(rocksdb_env_t* env, int count, Env::Priority priority,
                 std::atomic<int>* number) {
   if (env == nullptr) return;
-  count = std::clamp(count, 0, kMaxThreads);
+  count = std::max(count, 0);
   // relaxed: a number alone.
   number->store(count, std::memory_order_relaxed);
-  if (count > 0) env->rep->RaiseBackgroundThreads(count, priority);
+  if (count > 0) {
+    env->rep->RaiseBackgroundThreads(std::min(count, kMaxThreads), priority);
+  }
 }
 
 int GetThreads(const rocksdb_env_t* env, const std::atomic<int>& number) {

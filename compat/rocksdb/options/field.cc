@@ -7,6 +7,7 @@
 #include <limits>
 #include <optional>
 #include <system_error>
+#include <type_traits>
 
 #include "compat/rocksdb/options/enum_names.h"
 
@@ -16,6 +17,15 @@ namespace {
 // Parses a decimal number with an optional unit: 64M is 64 << 20.
 template <typename Number>
 bool ParseNumber(const std::string& text, Number* value) {
+  if constexpr (std::is_unsigned_v<Number>) {
+    // RocksDB counts down from the maximum.
+    std::make_signed_t<Number> negative;
+    if (text.starts_with('-')) {
+      if (!ParseNumber(text, &negative)) return false;
+      *value = static_cast<Number>(negative);
+      return true;
+    }
+  }
   const char* const end = text.data() + text.size();
   Number number;
   const auto [rest, error] = std::from_chars(text.data(), end, number);

@@ -165,10 +165,7 @@ class Reader {
       return Status::InvalidArgument("A line has no '='", line);
     }
     const std::string name(Trimmed(line.substr(0, equals)));
-    std::string value = Unescaped(Trimmed(line.substr(equals + 1)));
-    if (value.size() >= 2 && value.front() == '{' && value.back() == '}') {
-      value = value.substr(1, value.size() - 2);
-    }
+    const std::string value = Unescaped(Trimmed(line.substr(equals + 1)));
     Status status;
     switch (section_) {
       case Section::kDatabase:

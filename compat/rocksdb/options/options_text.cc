@@ -294,6 +294,9 @@ const Field* FindOption(const std::string& name) {
 
 Status SetOptionFromText(const std::string& name, const std::string& value,
                          rocksdb_options_t* options) {
+  if (value.starts_with('{') && value.ends_with('}')) {
+    return SetOptionFromText(name, value.substr(1, value.size() - 2), options);
+  }
   const Field* const field = FindOption(name);
   if (field == nullptr) return SetObject(name, value, options);
   return field->parse(static_cast<OptionsFields*>(options), value)

@@ -20,9 +20,9 @@ Status SplitOptions(const std::string& text, TextPairs* pairs);
 // Returns the field of that name, in RocksDB's spelling, or null.
 const Field* FindOption(const std::string& name);
 
-// Sets one option from text. Returns InvalidArgument if the value has the wrong
-// form, and NotFound if there is no such option. Options that the C interface
-// cannot set, such as listeners, are left alone.
+// Sets one option from text, which can be in braces. Returns InvalidArgument if
+// the value has the wrong form, and NotFound if there is no such option.
+// Options that the C interface cannot set, such as listeners, are left alone.
 Status SetOptionFromText(const std::string& name, const std::string& value,
                          rocksdb_options_t* options);
 

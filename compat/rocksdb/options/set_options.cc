@@ -15,22 +15,22 @@
 #include "compat/rocksdb/options/option_facts.h"
 #include "compat/rocksdb/options/options.h"
 #include "compat/rocksdb/options/options_text.h"
+#include "compat/rocksdb/options/translate.h"
 #include "rocksdb/c.h"
 
 using varve::ColumnFamilyHandle;
+using varve::ColumnFamilyOptions;
 using varve::Status;
 using varve::rocksdb_c::CanChange;
 using varve::rocksdb_c::Failed;
 using varve::rocksdb_c::FamilyOf;
 using varve::rocksdb_c::Field;
-using varve::rocksdb_c::FieldKind;
 using varve::rocksdb_c::FindOption;
 using varve::rocksdb_c::Given;
 using varve::rocksdb_c::IsFamilyOption;
 using varve::rocksdb_c::LogLines;
 using varve::rocksdb_c::Missing;
 using varve::rocksdb_c::Open;
-using varve::rocksdb_c::OptionsFields;
 using varve::rocksdb_c::SetOptionFromText;
 using varve::rocksdb_c::SplitOptions;
 using varve::rocksdb_c::TextPairs;
@@ -39,31 +39,56 @@ using varve::rocksdb_c::Usable;
 
 namespace {
 
-// The options of families that the engine can change while they are open. The
-// names and the text of the values are RocksDB's.
-constexpr std::string_view kChanged[] = {
-    "disable_auto_compactions",
-    "hard_pending_compaction_bytes_limit",
-    "level0_file_num_compaction_trigger",
-    "level0_slowdown_writes_trigger",
-    "level0_stop_writes_trigger",
-    "max_bytes_for_level_base",
-    "max_bytes_for_level_multiplier",
-    "max_compaction_bytes",
-    "max_successive_merges",
-    "max_write_buffer_number",
-    "periodic_compaction_seconds",
-    "soft_pending_compaction_bytes_limit",
-    "target_file_size_base",
-    "ttl",
-    "write_buffer_size",
+template <auto kMember>
+std::string TextOf(const ColumnFamilyOptions& options) {
+  return std::to_string(options.*kMember);
+}
+
+// The options of families that the engine can change while they are open. Names
+// and values are RocksDB's.
+struct Changeable {
+  std::string_view name;
+  std::string (*text)(const ColumnFamilyOptions&);
+};
+constexpr Changeable kChangeable[] = {
+    {"disable_auto_compactions",
+     TextOf<&ColumnFamilyOptions::disable_auto_compactions>},
+    {"hard_pending_compaction_bytes_limit",
+     TextOf<&ColumnFamilyOptions::hard_pending_compaction_bytes_limit>},
+    {"level0_file_num_compaction_trigger",
+     TextOf<&ColumnFamilyOptions::level0_file_num_compaction_trigger>},
+    {"level0_slowdown_writes_trigger",
+     TextOf<&ColumnFamilyOptions::level0_slowdown_writes_trigger>},
+    {"level0_stop_writes_trigger",
+     TextOf<&ColumnFamilyOptions::level0_stop_writes_trigger>},
+    {"max_bytes_for_level_base",
+     TextOf<&ColumnFamilyOptions::max_bytes_for_level_base>},
+    {"max_bytes_for_level_multiplier",
+     TextOf<&ColumnFamilyOptions::max_bytes_for_level_multiplier>},
+    {"max_compaction_bytes",
+     TextOf<&ColumnFamilyOptions::max_compaction_bytes>},
+    {"max_successive_merges",
+     TextOf<&ColumnFamilyOptions::max_successive_merges>},
+    {"max_write_buffer_number",
+     TextOf<&ColumnFamilyOptions::max_write_buffer_number>},
+    {"periodic_compaction_seconds",
+     TextOf<&ColumnFamilyOptions::periodic_compaction_seconds>},
+    {"soft_pending_compaction_bytes_limit",
+     TextOf<&ColumnFamilyOptions::soft_pending_compaction_bytes_limit>},
+    {"target_file_size_base",
+     TextOf<&ColumnFamilyOptions::target_file_size_base>},
+    {"ttl", TextOf<&ColumnFamilyOptions::ttl>},
+    {"write_buffer_size", TextOf<&ColumnFamilyOptions::write_buffer_size>},
 };
 
-// Changes of an open database: those that the engine makes, and the lines of
-// LOG about others, which change the speed only.
+// Changes of an open database.
 struct Changes {
-  std::map<std::string, std::string> for_engine;
+  // The names for the engine.
+  std::vector<const Changeable*> for_engine;
+  // The lines of LOG about others, which change the speed only.
   std::vector<std::string> accepted;
+  // Has all new values.
+  rocksdb_options_t values;
 };
 
 // Objects that RocksDB can change, and that are not fields.
@@ -86,22 +111,18 @@ bool IsChangeableObject(std::string_view name) {
 
 Status AddChange(const std::string& name, const std::string& value,
                  Changes* changes) {
-  rocksdb_options_t checked;
-  Status status = SetOptionFromText(name, value, &checked);
+  Status status = SetOptionFromText(name, value, &changes->values);
   if (status.IsNotFound()) return UnknownOption(name);
   if (!status.ok()) return status;
   const Field* const field = FindOption(name);
-  const auto* const fields = static_cast<const OptionsFields*>(&checked);
   if (field != nullptr ? !CanChange(field->name) : !IsChangeableObject(name)) {
     return Status::InvalidArgument("Option not changeable: " + name);
   }
-  if (field != nullptr && field->kind == FieldKind::kRefused &&
-      !field->is_default(fields)) {
-    return Missing(field->feature);
-  }
-  if (std::find(std::begin(kChanged), std::end(kChanged), name) !=
-      std::end(kChanged)) {
-    changes->for_engine[name] = field->text(fields);
+  const auto* const found =
+      std::find_if(std::begin(kChangeable), std::end(kChangeable),
+                   [&](const Changeable& one) { return one.name == name; });
+  if (found != std::end(kChangeable)) {
+    changes->for_engine.push_back(found);
   } else {
     changes->accepted.push_back("accepted, no effect: " + name + " = " + value);
   }
@@ -140,8 +161,15 @@ void SetFamilyOptions(rocksdb_t* db, ColumnFamilyHandle* family,
     }
     if (!status.ok()) break;
   }
-  if (status.ok() && !changes.for_engine.empty()) {
-    status = db->db->SetOptions(family, changes.for_engine);
+  // RocksDB does not refuse values that are out of bounds.
+  ColumnFamilyOptions sane;
+  if (status.ok()) status = ToVarve(changes.values, &sane);
+  std::map<std::string, std::string> for_engine;
+  for (const Changeable* const one : changes.for_engine) {
+    for_engine[std::string(one->name)] = one->text(sane);
+  }
+  if (status.ok() && !for_engine.empty()) {
+    status = db->db->SetOptions(family, for_engine);
   }
   if (!Failed(errptr, status)) LogLines(changes.accepted, db->log.get());
 }

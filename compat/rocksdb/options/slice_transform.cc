@@ -78,10 +78,6 @@ rocksdb_slicetransform_t* rocksdb_slicetransform_create(
       in_domain);
 }
 
-void rocksdb_slicetransform_destroy(rocksdb_slicetransform_t* transform) {
-  delete transform;
-}
-
 rocksdb_slicetransform_t* rocksdb_slicetransform_create_fixed_prefix(
     size_t length) {
   return new FixedPrefixTransform(length);

@@ -15,6 +15,8 @@ namespace varve::rocksdb_c {
 namespace {
 
 constexpr int kDisabledCompression = 0xff;
+// A style of compaction that has no name in the header.
+constexpr int kNoCompactions = 3;
 
 // Returns NotSupported for the first option of a database, or of a column
 // family, that needs a missing feature.
@@ -144,7 +146,6 @@ void ToLevels(const rocksdb_options_t& options, ColumnFamilyOptions* result) {
       options.level_compaction_dynamic_level_bytes != 0;
   result->ttl = options.ttl;
   result->periodic_compaction_seconds = options.periodic_compaction_seconds;
-  constexpr int kNoCompactions = 3;
   result->disable_auto_compactions = options.disable_auto_compactions != 0 ||
                                      options.compaction_style == kNoCompactions;
 }
@@ -209,6 +210,11 @@ Status ToVarve(const rocksdb_options_t& options, ColumnFamilyOptions* result) {
   Status status = Refuse(options, /*of_family=*/true);
   if (status.ok() && options.compaction_style == rocksdb_fifo_compaction) {
     status = Missing("FIFO compaction");
+  }
+  if (status.ok() && (options.compaction_style < rocksdb_level_compaction ||
+                      options.compaction_style > kNoCompactions)) {
+    status =
+        Status::InvalidArgument("compaction_style", "is none of RocksDB's");
   }
   if (status.ok()) status = ToCompressions(options, result);
   if (!status.ok()) return status;
