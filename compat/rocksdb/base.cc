@@ -21,10 +21,14 @@ void NoteMissing(const char* function, const char* feature) {
   static auto* const noted = new std::set<std::string>;
   {
     const std::lock_guard lock(*mutex);
-    if (!noted->insert(function).second) return;
+    if (noted->contains(function)) return;
   }
-  LogToOpenDatabases(std::string(function) + " does nothing: Varve has no " +
-                     feature);
+  // Without the lock, since the program's logger can call functions.
+  const std::string line =
+      std::string(function) + " does nothing: Varve has no " + feature;
+  if (!LogToOpenDatabases(line)) return;
+  const std::lock_guard lock(*mutex);
+  noted->insert(function);
 }
 
 void RefuseArgument(char** errptr, const char* name, const char* problem) {

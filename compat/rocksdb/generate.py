@@ -24,6 +24,8 @@ TABLE = FOLDER / "functions.txt"
 # the header.
 VERSIONS = {"7.8": 708, "10": 1000, "11": 1100}
 EFFECTS = {"used": "kUsed", "accepted": "kAccepted", "refused": "kRefused"}
+# Objects whose accepted fields are in LOG when a database was opened.
+LOGGED_AT_OPEN = ("Options", "BlockBasedTableOptions")
 FUNCTION_KINDS = ("done", "missing", "object")
 LICENCE = "// Varve: a key-value storage engine. MIT licence, see LICENSE."
 MADE = "// Made by compat/rocksdb/generate.py from functions.txt."
@@ -387,15 +389,16 @@ def body_of_object(function):
     if not function.parameters:
         return [f"return new {type_name}();"]
     return ([f"auto* const created = new {type_name}();"]
-            + [f"SetField(created, &{type_name}::{p.name}, {p.name});"
+            + [f"SetField<&{type_name}::{p.name}>(created, {p.name});"
                for p in function.parameters] + ["return created;"])
 
 
 def body_of_accessor(one, value, function):
-    member = f"&{one.type}::{value.name}"
+    member = f"&{one.name}Fields::{value.name}"
     if function.result == "void":
-        name = "SetFlag" if value.type == "unsigned char" else "SetField"
-        return [f"{name}(options, {member}, value);"]
+        if value.effect == "accepted" and one.name not in LOGGED_AT_OPEN:
+            return [f"SetAccepted<{member}>(options, value, \"{value.name}\");"]
+        return [f"SetField<{member}>(options, value);"]
     if value.type == "string":
         return [f"return GetText(options, {member}, size);"]
     if function.result == value.type:
@@ -407,8 +410,9 @@ def body_of_accessor(one, value, function):
 def definition(function, body):
     """A definition, in which unused parameters have no names."""
     text = "\n".join(packed(line, "  ") for line in body)
+    used = set(re.findall(r"\w+", re.sub(r'"[^"]*"', "", text)))
     parameters = ", ".join(
-        p.declaration(re.search(rf"\b{p.name}\b", text) is not None)
+        p.declaration(p.name in used)
         for p in function.parameters)
     head = packed(f"{function.result} {function.name}({parameters}) {{")
     return f"{head}\n{text}\n}}"

@@ -7,8 +7,11 @@
 
 #include <cstddef>
 #include <string>
+#include <type_traits>
 
 #include "compat/rocksdb/base.h"
+#include "compat/rocksdb/options/field.h"
+#include "compat/rocksdb/options/log.h"
 
 namespace varve::rocksdb_c {
 
@@ -18,24 +21,29 @@ void NoteChange(Object* object) {
   if constexpr (requires { object->Changed(); }) object->Changed();
 }
 
-template <typename Object, typename Base, typename Value, typename Given>
-void SetField(Object* object, Value Base::*field, Given value) {
+// Any value of a flag but 0 is true, and a text that is null is empty.
+template <auto kField, typename Object, typename Given>
+void SetField(Object* object, Given value) {
+  using Value = typename MemberOf<decltype(kField)>::Type;
   if (object == nullptr) return;
-  object->*field = static_cast<Value>(value);
+  if constexpr (std::is_same_v<Value, std::string>) {
+    object->*kField = value == nullptr ? "" : value;
+  } else if constexpr (std::is_same_v<Value, unsigned char>) {
+    object->*kField = value != 0;
+  } else {
+    object->*kField = static_cast<Value>(value);
+  }
   NoteChange(object);
 }
 
-template <typename Object, typename Base>
-void SetField(Object* object, std::string Base::*field, const char* value) {
-  if (object == nullptr) return;
-  object->*field = value == nullptr ? "" : value;
-  NoteChange(object);
-}
-
-// Any value but 0 is true.
-template <typename Object, typename Base, typename Given>
-void SetFlag(Object* object, unsigned char Base::*field, Given value) {
-  SetField(object, field, value != 0);
+// The same for a field that has no effect, of an object that is not logged when
+// a database is opened.
+template <auto kField, typename Object, typename Given>
+void SetAccepted(Object* object, Given value, const char* name) {
+  using Fields = typename MemberOf<decltype(kField)>::Fields;
+  SetField<kField>(object, value);
+  if (object == nullptr || object->*kField == Fields().*kField) return;
+  NoteAccepted(name, ToFieldText(object->*kField));
 }
 
 template <typename Object, typename Base, typename Value>
