@@ -79,7 +79,14 @@ bool ParseField(const std::string& text, int* value) {
     *value = text == "true" ? 1 : 0;
     return true;
   }
-  return ParseNumber(text, value);
+  // An unsigned number of RocksDB can be an int in its C interface.
+  int64_t number;
+  if (!ParseNumber(text, &number) || number < INT32_MIN ||
+      number > UINT32_MAX) {
+    return false;
+  }
+  *value = static_cast<int>(number);
+  return true;
 }
 
 bool ParseField(const std::string& text, unsigned int* value) {

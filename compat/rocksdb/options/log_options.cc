@@ -160,6 +160,18 @@ void AddCompression(const rocksdb_options_t& options, Lines* lines) {
                 options.bottommost_compression_parameters, lines);
 }
 
+// Adds what the library was built with.
+void AddBuild(Lines* lines) {
+  lines->push_back("Compression algorithms supported:");
+  for (const int type : {1, 2, 3, 4, 5, 7}) {
+    const bool is_supported =
+        CompressionSupported(static_cast<CompressionType>(type));
+    lines->push_back("\t" + CompressionText(type) +
+                     " supported: " + (is_supported ? "1" : "0"));
+  }
+  lines->push_back("Jemalloc supported: 0");
+}
+
 // Adds what was set by objects and has no effect.
 void AddAcceptedObjects(const rocksdb_options_t& options, Lines* lines) {
   if (options.table_format != TableFormat::kBlockBased) {
@@ -191,9 +203,8 @@ void AddAcceptedObjects(const rocksdb_options_t& options, Lines* lines) {
   if (options.bottommost_compression_parameters != CompressionParameters()) {
     AddAccepted("bottommost_compression_opts", "set", lines);
   }
-  if (options.has_deletion_collector) {
-    AddAccepted("table_properties_collectors", "CompactOnDeletionCollector",
-                lines);
+  for (const std::string& collector : options.deletion_collectors) {
+    AddAccepted("table_properties_collectors", collector, lines);
   }
 }
 
@@ -202,6 +213,7 @@ void AddAcceptedObjects(const rocksdb_options_t& options, Lines* lines) {
 void LogDatabaseOptions(const rocksdb_options_t& options, Logger* log) {
   if (log == nullptr) return;
   Lines lines;
+  AddBuild(&lines);
   const rocksdb_options_t sane = Sanitize(options);
   AddFields(sane, /*of_family=*/false, &lines);
   AddOption("env", PointerText(options.env.get()), &lines);

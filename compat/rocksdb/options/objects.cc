@@ -4,6 +4,8 @@
 // options share or take over an object, except comparators and compaction
 // filters, which the program keeps.
 
+#include <cstdio>
+
 #include "compat/rocksdb/callbacks/compaction_filter.h"
 #include "compat/rocksdb/callbacks/comparator.h"
 #include "compat/rocksdb/callbacks/event_listener.h"
@@ -23,6 +25,18 @@ void SetPaths(const rocksdb_dbpath_t** paths, size_t count,
   for (size_t i = 0; paths != nullptr && i < count; ++i) {
     if (paths[i] != nullptr) result->push_back(paths[i]->rep);
   }
+}
+
+// The engine needs no hint to compact after many deletions.
+void AddDeletionCollector(size_t window, size_t trigger, double ratio,
+                          rocksdb_options_t* options) {
+  if (options == nullptr) return;
+  char text[200];
+  snprintf(text, sizeof(text),
+           "CompactOnDeletionCollector (Sliding window size = %zu Deletion "
+           "trigger = %zu Deletion ratio = %g)",
+           window, trigger, ratio);
+  options->deletion_collectors.emplace_back(text);
 }
 
 }  // namespace
@@ -125,25 +139,21 @@ void rocksdb_envoptions_set_rate_limiter(rocksdb_envoptions_t* options,
 
 // ---- Hints ------------------------------------------------------------------
 
-// Compactions after many deletions need no hint from the program.
-
 void rocksdb_options_add_compact_on_deletion_collector_factory(
-    rocksdb_options_t* options, size_t /*window_size*/,
-    size_t /*num_dels_trigger*/) {
-  if (options != nullptr) options->has_deletion_collector = true;
+    rocksdb_options_t* options, size_t window_size, size_t num_dels_trigger) {
+  AddDeletionCollector(window_size, num_dels_trigger, 0, options);
 }
 
 void rocksdb_options_add_compact_on_deletion_collector_factory_del_ratio(
-    rocksdb_options_t* options, size_t /*window_size*/,
-    size_t /*num_dels_trigger*/, double /*deletion_ratio*/) {
-  if (options != nullptr) options->has_deletion_collector = true;
+    rocksdb_options_t* options, size_t window_size, size_t num_dels_trigger,
+    double deletion_ratio) {
+  AddDeletionCollector(window_size, num_dels_trigger, deletion_ratio, options);
 }
 
 void rocksdb_options_add_compact_on_deletion_collector_factory_min_file_size(
-    rocksdb_options_t* options, size_t /*window_size*/,
-    size_t /*num_dels_trigger*/, double /*deletion_ratio*/,
-    uint64_t /*min_file_size*/) {
-  if (options != nullptr) options->has_deletion_collector = true;
+    rocksdb_options_t* options, size_t window_size, size_t num_dels_trigger,
+    double deletion_ratio, uint64_t /*min_file_size*/) {
+  AddDeletionCollector(window_size, num_dels_trigger, deletion_ratio, options);
 }
 
 void rocksdb_options_checksum_handoff_file_types_clear(

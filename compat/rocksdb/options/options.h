@@ -121,8 +121,8 @@ struct rocksdb_options_t : varve::rocksdb_c::OptionsFields {
   varve::rocksdb_c::FifoCompactionOptionsFields fifo_compaction;
   std::vector<int> max_bytes_for_level_multiplier_additional;
   std::vector<varve::rocksdb_c::DbPath> cf_paths;
-  // A factory that requests compactions after many deletions.
-  bool has_deletion_collector = false;
+  // Collectors that request compactions after many deletions, as LOG has them.
+  std::vector<std::string> deletion_collectors;
   std::set<int> checksum_handoff_file_types;
   std::set<int> write_lifetime_hint_styles = {0};
 };
