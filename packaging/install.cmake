@@ -42,6 +42,8 @@ function(varve_install_libraries libdir prefix)
           ARCHIVE DESTINATION "${libdir}" ${dev} ${headers})
   install(FILES ${public_headers}
           DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/varve" ${dev})
+  install(FILES ${rocksdb_headers}
+          DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/varve/rocksdb" ${dev})
   install(EXPORT ${prefix}varve-static-targets NAMESPACE varve::
           FILE varve-static-targets.cmake DESTINATION "${cmake_dir}" ${dev})
   if(VARVE_BUILD_SHARED)

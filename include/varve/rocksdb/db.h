@@ -1,0 +1,476 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// RocksDB's DB, and the functions on databases; see varve/rocksdb.h.
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <string>
+#include <unordered_map>
+#include <utility>
+#include <vector>
+
+#include "varve/checkpoint.h"
+#include "varve/db.h"
+#include "varve/rocksdb/names.h"
+#include "varve/rocksdb/options.h"
+#include "varve/rocksdb/write_batch.h"
+
+namespace VARVE_ROCKSDB_NAMESPACE {
+
+class DB {
+ public:
+  // Names of properties.
+  struct Properties {
+    inline static const std::string kNumFilesAtLevelPrefix =
+        "rocksdb.num-files-at-level";
+    inline static const std::string kCompressionRatioAtLevelPrefix =
+        "rocksdb.compression-ratio-at-level";
+    inline static const std::string kStats = "rocksdb.stats";
+    inline static const std::string kSSTables = "rocksdb.sstables";
+    inline static const std::string kCFStats = "rocksdb.cfstats";
+    inline static const std::string kDBStats = "rocksdb.dbstats";
+    inline static const std::string kLevelStats = "rocksdb.levelstats";
+    inline static const std::string kNumImmutableMemTable =
+        "rocksdb.num-immutable-mem-table";
+    inline static const std::string kMemTableFlushPending =
+        "rocksdb.mem-table-flush-pending";
+    inline static const std::string kNumRunningFlushes =
+        "rocksdb.num-running-flushes";
+    inline static const std::string kCompactionPending =
+        "rocksdb.compaction-pending";
+    inline static const std::string kNumRunningCompactions =
+        "rocksdb.num-running-compactions";
+    inline static const std::string kBackgroundErrors =
+        "rocksdb.background-errors";
+    inline static const std::string kCurSizeActiveMemTable =
+        "rocksdb.cur-size-active-mem-table";
+    inline static const std::string kCurSizeAllMemTables =
+        "rocksdb.cur-size-all-mem-tables";
+    inline static const std::string kSizeAllMemTables =
+        "rocksdb.size-all-mem-tables";
+    inline static const std::string kNumEntriesActiveMemTable =
+        "rocksdb.num-entries-active-mem-table";
+    inline static const std::string kNumEntriesImmMemTables =
+        "rocksdb.num-entries-imm-mem-tables";
+    inline static const std::string kEstimateNumKeys =
+        "rocksdb.estimate-num-keys";
+    inline static const std::string kEstimateTableReadersMem =
+        "rocksdb.estimate-table-readers-mem";
+    inline static const std::string kNumSnapshots = "rocksdb.num-snapshots";
+    inline static const std::string kOldestSnapshotTime =
+        "rocksdb.oldest-snapshot-time";
+    inline static const std::string kNumLiveVersions =
+        "rocksdb.num-live-versions";
+    inline static const std::string kEstimateLiveDataSize =
+        "rocksdb.estimate-live-data-size";
+    inline static const std::string kTotalSstFilesSize =
+        "rocksdb.total-sst-files-size";
+    inline static const std::string kLiveSstFilesSize =
+        "rocksdb.live-sst-files-size";
+    inline static const std::string kBaseLevel = "rocksdb.base-level";
+    inline static const std::string kEstimatePendingCompactionBytes =
+        "rocksdb.estimate-pending-compaction-bytes";
+    inline static const std::string kActualDelayedWriteRate =
+        "rocksdb.actual-delayed-write-rate";
+    inline static const std::string kIsWriteStopped =
+        "rocksdb.is-write-stopped";
+    inline static const std::string kBlockCacheCapacity =
+        "rocksdb.block-cache-capacity";
+    inline static const std::string kBlockCacheUsage =
+        "rocksdb.block-cache-usage";
+    inline static const std::string kBlockCachePinnedUsage =
+        "rocksdb.block-cache-pinned-usage";
+  };
+
+  // Both forms: a raw pointer, which the caller owns, or a std::unique_ptr.
+  static Status Open(const Options& options, const std::string& name,
+                     std::unique_ptr<DB>* db) {
+    return OpenDefault(&varve::DB::Open, options, name, db);
+  }
+  static Status Open(const Options& options, const std::string& name, DB** db) {
+    return ToPointer(db,
+                     [&](auto* owner) { return Open(options, name, owner); });
+  }
+  static Status Open(const DBOptions& options, const std::string& name,
+                     const std::vector<ColumnFamilyDescriptor>& families,
+                     std::vector<ColumnFamilyHandle*>* handles,
+                     std::unique_ptr<DB>* db) {
+    return OpenFamilies(&varve::DB::Open, options, name, families, handles, db);
+  }
+  static Status Open(const DBOptions& options, const std::string& name,
+                     const std::vector<ColumnFamilyDescriptor>& families,
+                     std::vector<ColumnFamilyHandle*>* handles, DB** db) {
+    return ToPointer(db, [&](auto* owner) {
+      return Open(options, name, families, handles, owner);
+    });
+  }
+  static Status OpenForReadOnly(const Options& options, const std::string& name,
+                                std::unique_ptr<DB>* db) {
+    return OpenDefault(&varve::DB::OpenForReadOnly, options, name, db);
+  }
+  static Status OpenForReadOnly(const Options& options, const std::string& name,
+                                DB** db) {
+    return ToPointer(
+        db, [&](auto* owner) { return OpenForReadOnly(options, name, owner); });
+  }
+  static Status OpenForReadOnly(
+      const DBOptions& options, const std::string& name,
+      const std::vector<ColumnFamilyDescriptor>& families,
+      std::vector<ColumnFamilyHandle*>* handles, std::unique_ptr<DB>* db) {
+    return OpenFamilies(&varve::DB::OpenForReadOnly, options, name, families,
+                        handles, db);
+  }
+  static Status OpenForReadOnly(
+      const DBOptions& options, const std::string& name,
+      const std::vector<ColumnFamilyDescriptor>& families,
+      std::vector<ColumnFamilyHandle*>* handles, DB** db) {
+    return ToPointer(db, [&](auto* owner) {
+      return OpenForReadOnly(options, name, families, handles, owner);
+    });
+  }
+  static Status ListColumnFamilies(const DBOptions& options,
+                                   const std::string& name,
+                                   std::vector<std::string>* families) {
+    return varve::DB::ListColumnFamilies(options, name, families);
+  }
+
+  DB(const DB&) = delete;
+  DB& operator=(const DB&) = delete;
+
+  // Returns Varve's database, for its other calls.
+  varve::DB* GetVarve() const { return db_.get(); }
+
+  const std::string& GetName() const { return name_; }
+  Env* GetEnv() const { return env_; }
+  Status Close() { return db_->Close(); }
+  ColumnFamilyHandle* DefaultColumnFamily() const {
+    return db_->DefaultColumnFamily();
+  }
+
+  // ---- Writes ----
+
+  Status Put(const WriteOptions& options, const Slice& key,
+             const Slice& value) {
+    return db_->Put(options, key, value);
+  }
+  Status Put(const WriteOptions& options, ColumnFamilyHandle* family,
+             const Slice& key, const Slice& value) {
+    return db_->Put(options, family, key, value);
+  }
+  Status Delete(const WriteOptions& options, const Slice& key) {
+    return db_->Delete(options, key);
+  }
+  Status Delete(const WriteOptions& options, ColumnFamilyHandle* family,
+                const Slice& key) {
+    return db_->Delete(options, family, key);
+  }
+  Status SingleDelete(const WriteOptions& options, const Slice& key) {
+    return db_->SingleDelete(options, key);
+  }
+  Status SingleDelete(const WriteOptions& options, ColumnFamilyHandle* family,
+                      const Slice& key) {
+    return db_->SingleDelete(options, family, key);
+  }
+  Status Merge(const WriteOptions& options, const Slice& key,
+               const Slice& operand) {
+    return db_->Merge(options, key, operand);
+  }
+  Status Merge(const WriteOptions& options, ColumnFamilyHandle* family,
+               const Slice& key, const Slice& operand) {
+    return db_->Merge(options, family, key, operand);
+  }
+  Status DeleteRange(const WriteOptions& options, const Slice& begin,
+                     const Slice& end) {
+    return db_->DeleteRange(options, begin, end);
+  }
+  Status DeleteRange(const WriteOptions& options, ColumnFamilyHandle* family,
+                     const Slice& begin, const Slice& end) {
+    return db_->DeleteRange(options, family, begin, end);
+  }
+  Status Write(const WriteOptions& options, WriteBatch* updates) {
+    return db_->Write(options, updates);
+  }
+
+  // ---- Reads ----
+
+  Status Get(const ReadOptions& options, const Slice& key, std::string* value) {
+    return db_->Get(options, key, value);
+  }
+  Status Get(const ReadOptions& options, const Slice& key,
+             PinnableSlice* value) {
+    return db_->Get(options, key, value);
+  }
+  Status Get(const ReadOptions& options, ColumnFamilyHandle* family,
+             const Slice& key, std::string* value) {
+    return db_->Get(options, family, key, value);
+  }
+  Status Get(const ReadOptions& options, ColumnFamilyHandle* family,
+             const Slice& key, PinnableSlice* value) {
+    return db_->Get(options, family, key, value);
+  }
+  std::vector<Status> MultiGet(const ReadOptions& options,
+                               const std::vector<Slice>& keys,
+                               std::vector<std::string>* values) {
+    return db_->MultiGet(options, keys, values);
+  }
+  std::vector<Status> MultiGet(const ReadOptions& options,
+                               const std::vector<ColumnFamilyHandle*>& families,
+                               const std::vector<Slice>& keys,
+                               std::vector<std::string>* values) {
+    return db_->MultiGet(options, families, keys, values);
+  }
+  void MultiGet(const ReadOptions& options, ColumnFamilyHandle* family,
+                size_t num_keys, const Slice* keys, PinnableSlice* values,
+                Status* statuses, bool /*sorted_input*/ = false) {
+    db_->MultiGet(options, family, num_keys, keys, values, statuses);
+  }
+  void MultiGet(const ReadOptions& options, size_t num_keys,
+                ColumnFamilyHandle** families, const Slice* keys,
+                PinnableSlice* values, Status* statuses,
+                bool /*sorted_input*/ = false) {
+    db_->MultiGet(options, num_keys, families, keys, values, statuses);
+  }
+  // Always returns true, which does not say that the key exists.
+  bool KeyMayExist(const ReadOptions& /*options*/,
+                   ColumnFamilyHandle* /*family*/, const Slice& /*key*/,
+                   std::string* /*value*/, bool* value_found = nullptr) {
+    if (value_found != nullptr) *value_found = false;
+    return true;
+  }
+  bool KeyMayExist(const ReadOptions& options, const Slice& key,
+                   std::string* value, bool* value_found = nullptr) {
+    return KeyMayExist(options, nullptr, key, value, value_found);
+  }
+  // The caller owns the iterators, and deletes them before the DB.
+  Iterator* NewIterator(const ReadOptions& options) {
+    return db_->NewIterator(options).release();
+  }
+  Iterator* NewIterator(const ReadOptions& options,
+                        ColumnFamilyHandle* family) {
+    return db_->NewIterator(options, family).release();
+  }
+  Status NewIterators(const ReadOptions& options,
+                      const std::vector<ColumnFamilyHandle*>& families,
+                      std::vector<Iterator*>* iterators) {
+    std::vector<std::unique_ptr<Iterator>> owners;
+    Status status = db_->NewIterators(options, families, &owners);
+    iterators->clear();
+    for (auto& owner : owners) iterators->push_back(owner.release());
+    return status;
+  }
+  const Snapshot* GetSnapshot() { return db_->GetSnapshot(); }
+  void ReleaseSnapshot(const Snapshot* snapshot) {
+    db_->ReleaseSnapshot(snapshot);
+  }
+
+  // ---- Column families ----
+
+  Status CreateColumnFamily(const ColumnFamilyOptions& options,
+                            const std::string& name,
+                            ColumnFamilyHandle** handle) {
+    return db_->CreateColumnFamily(internal::ToVarve(options), name, handle);
+  }
+  Status CreateColumnFamilies(const ColumnFamilyOptions& options,
+                              const std::vector<std::string>& names,
+                              std::vector<ColumnFamilyHandle*>* handles) {
+    return db_->CreateColumnFamilies(internal::ToVarve(options), names,
+                                     handles);
+  }
+  Status CreateColumnFamilies(
+      const std::vector<ColumnFamilyDescriptor>& families,
+      std::vector<ColumnFamilyHandle*>* handles) {
+    return db_->CreateColumnFamilies(ToVarve(families), handles);
+  }
+  Status DropColumnFamily(ColumnFamilyHandle* family) {
+    return db_->DropColumnFamily(family);
+  }
+  Status DropColumnFamilies(const std::vector<ColumnFamilyHandle*>& families) {
+    return db_->DropColumnFamilies(families);
+  }
+  Status DestroyColumnFamilyHandle(ColumnFamilyHandle* family) {
+    return db_->DestroyColumnFamilyHandle(family);
+  }
+
+  // ---- Maintenance ----
+
+  Status Flush(const FlushOptions& options) { return db_->Flush(options); }
+  Status Flush(const FlushOptions& options, ColumnFamilyHandle* family) {
+    return db_->Flush(options, family);
+  }
+  Status Flush(const FlushOptions& options,
+               const std::vector<ColumnFamilyHandle*>& families) {
+    return db_->Flush(options, families);
+  }
+  Status SyncWAL() { return db_->SyncWAL(); }
+  Status FlushWAL(bool sync) { return db_->FlushWAL(sync); }
+  Status Resume() { return db_->Resume(); }
+  Status VerifyChecksum() { return db_->VerifyChecksum(); }
+  Status CompactRange(const CompactRangeOptions& options, const Slice* begin,
+                      const Slice* end) {
+    return db_->CompactRange(options, begin, end);
+  }
+  Status CompactRange(const CompactRangeOptions& options,
+                      ColumnFamilyHandle* family, const Slice* begin,
+                      const Slice* end) {
+    return db_->CompactRange(options, family, begin, end);
+  }
+  Status SetOptions(
+      const std::unordered_map<std::string, std::string>& changes) {
+    return db_->SetOptions({changes.begin(), changes.end()});
+  }
+  Status SetOptions(
+      ColumnFamilyHandle* family,
+      const std::unordered_map<std::string, std::string>& changes) {
+    return db_->SetOptions(family, {changes.begin(), changes.end()});
+  }
+  Status EnableAutoCompaction(
+      const std::vector<ColumnFamilyHandle*>& families) {
+    for (ColumnFamilyHandle* const family : families) {
+      Status status =
+          db_->SetOptions(family, {{"disable_auto_compactions", "false"}});
+      if (!status.ok()) return status;
+    }
+    return Status::OK();
+  }
+
+  // ---- Observation ----
+
+  bool GetProperty(const Slice& property, std::string* value) {
+    return db_->GetProperty(property, value);
+  }
+  bool GetProperty(ColumnFamilyHandle* family, const Slice& property,
+                   std::string* value) {
+    return db_->GetProperty(family, property, value);
+  }
+  bool GetIntProperty(const Slice& property, uint64_t* value) {
+    return db_->GetIntProperty(property, value);
+  }
+  bool GetIntProperty(ColumnFamilyHandle* family, const Slice& property,
+                      uint64_t* value) {
+    return db_->GetIntProperty(family, property, value);
+  }
+  Status GetApproximateSizes(const Range* ranges, int count, uint64_t* sizes) {
+    return GetApproximateSizes(nullptr, ranges, count, sizes);
+  }
+  Status GetApproximateSizes(ColumnFamilyHandle* family, const Range* ranges,
+                             int count, uint64_t* sizes) {
+    std::vector<varve::Range> converted;
+    for (int i = 0; i < count; ++i) {
+      converted.push_back({ranges[i].start, ranges[i].limit});
+    }
+    return db_->GetApproximateSizes(family, converted.data(), converted.size(),
+                                    sizes);
+  }
+  SequenceNumber GetLatestSequenceNumber() const {
+    return db_->GetLatestSequenceNumber();
+  }
+
+ private:
+  DB(std::string name, Env* env) : name_(std::move(name)), env_(env) {}
+
+  static std::vector<varve::ColumnFamilyDescriptor> ToVarve(
+      const std::vector<ColumnFamilyDescriptor>& families) {
+    std::vector<varve::ColumnFamilyDescriptor> out;
+    for (const ColumnFamilyDescriptor& family : families) {
+      out.emplace_back(family.name, internal::ToVarve(family.options));
+    }
+    return out;
+  }
+
+  template <typename Opener>
+  static Status ToPointer(DB** db, const Opener& open) {
+    std::unique_ptr<DB> owner;
+    Status status = open(&owner);
+    *db = owner.release();
+    return status;
+  }
+
+  // Calls open(options, &db) and makes a DB of the result.
+  template <typename Opener>
+  static Status Wrap(const DBOptions& options, const std::string& name,
+                     std::unique_ptr<DB>* db, const Opener& open) {
+    std::unique_ptr<DB> opened(new DB(name, options.env));
+    std::vector<std::shared_ptr<internal::ListenerAdapter>> adapters;
+    Status status = open(internal::ToVarve(options, &adapters), &opened->db_);
+    db->reset();
+    if (!status.ok()) return status;
+    for (const auto& adapter : adapters) adapter->SetDb(opened.get());
+    *db = std::move(opened);
+    return status;
+  }
+
+  using Open1 = Status (*)(const varve::Options&, const std::string&,
+                           std::unique_ptr<varve::DB>*);
+  static Status OpenDefault(Open1 open, const Options& options,
+                            const std::string& name, std::unique_ptr<DB>* db) {
+    const ColumnFamilyOptions& family_options = options;
+    return Wrap(options, name, db, [&](const auto& converted, auto* opened) {
+      return open({converted, internal::ToVarve(family_options)}, name, opened);
+    });
+  }
+  using OpenN = Status (*)(const varve::DBOptions&, const std::string&,
+                           const std::vector<varve::ColumnFamilyDescriptor>&,
+                           std::vector<ColumnFamilyHandle*>*,
+                           std::unique_ptr<varve::DB>*);
+  static Status OpenFamilies(
+      OpenN open, const DBOptions& options, const std::string& name,
+      const std::vector<ColumnFamilyDescriptor>& families,
+      std::vector<ColumnFamilyHandle*>* handles, std::unique_ptr<DB>* db) {
+    return Wrap(options, name, db, [&](const auto& converted, auto* opened) {
+      return open(converted, name, ToVarve(families), handles, opened);
+    });
+  }
+
+  const std::string name_;
+  Env* const env_;
+  std::unique_ptr<varve::DB> db_;
+};
+
+// Releases its snapshot at its end.
+class ManagedSnapshot {
+ public:
+  explicit ManagedSnapshot(DB* db) : ManagedSnapshot(db, db->GetSnapshot()) {}
+  ManagedSnapshot(DB* db, const Snapshot* snapshot)
+      : db_(db), snapshot_(snapshot) {}
+  ManagedSnapshot(const ManagedSnapshot&) = delete;
+  ManagedSnapshot& operator=(const ManagedSnapshot&) = delete;
+  ~ManagedSnapshot() { db_->ReleaseSnapshot(snapshot_); }
+
+  const Snapshot* snapshot() const { return snapshot_; }
+
+ private:
+  DB* const db_;
+  const Snapshot* const snapshot_;
+};
+
+class Checkpoint {
+ public:
+  // The caller owns *checkpoint.
+  static Status Create(DB* db, Checkpoint** checkpoint) {
+    *checkpoint = new Checkpoint(db);
+    return Status::OK();
+  }
+  Status CreateCheckpoint(const std::string& directory,
+                          uint64_t /*log_size_for_flush*/ = 0) {
+    return db_->GetVarve()->CreateCheckpoint(directory);
+  }
+
+ private:
+  explicit Checkpoint(DB* db) : db_(db) {}
+  DB* const db_;
+};
+
+inline Status DestroyDB(const std::string& name, const Options& options) {
+  return varve::DestroyDB(name, internal::ToVarve(options));
+}
+inline Status RepairDB(const std::string& name, const Options& options) {
+  return varve::RepairDB(name, internal::ToVarve(options));
+}
+inline void CancelAllBackgroundWork(DB* db, bool wait = false) {
+  db->GetVarve()->CancelAllBackgroundWork(wait);
+}
+
+}  // namespace VARVE_ROCKSDB_NAMESPACE
