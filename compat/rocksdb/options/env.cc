@@ -4,12 +4,16 @@
 
 #include <algorithm>
 #include <atomic>
+#include <memory>
+#include <string>
+#include <utility>
 
 #include "compat/rocksdb/base.h"
 #include "compat/rocksdb/options/options.h"
 #include "rocksdb/c.h"
 
 using varve::Env;
+using varve::Status;
 using varve::rocksdb_c::Failed;
 using varve::rocksdb_c::Given;
 using varve::rocksdb_c::Usable;
@@ -41,6 +45,28 @@ int GetThreads(const rocksdb_env_t* env, const std::atomic<int>& number) {
   return env == nullptr ? 0 : number.load(std::memory_order_relaxed);
 }
 
+// Files in memory. As with RocksDB, a directory needs no parent.
+class MemoryEnv final : public varve::EnvWrapper {
+ public:
+  MemoryEnv() : MemoryEnv(varve::NewMemoryEnv(Env::Default())) {}
+
+  Status CreateDirIfMissing(const std::string& path) override {
+    Status status;
+    for (size_t slash = path.find('/', 1);
+         status.ok() && slash != std::string::npos;
+         slash = path.find('/', slash + 1)) {
+      status = target()->CreateDirIfMissing(path.substr(0, slash));
+    }
+    return status.ok() ? target()->CreateDirIfMissing(path) : status;
+  }
+
+ private:
+  explicit MemoryEnv(std::unique_ptr<Env> files)
+      : EnvWrapper(files.get()), files_(std::move(files)) {}
+
+  const std::unique_ptr<Env> files_;
+};
+
 // Returns a limit, or null if writes are not limited.
 rocksdb_ratelimiter_t* NewLimiter(int64_t bytes_per_second,
                                   int64_t refill_period_us, int32_t fairness,
@@ -66,7 +92,7 @@ rocksdb_env_t* rocksdb_create_default_env(void) {
 }
 
 rocksdb_env_t* rocksdb_create_mem_env(void) {
-  return new rocksdb_env_t{varve::NewMemoryEnv(Env::Default())};
+  return new rocksdb_env_t{std::make_shared<MemoryEnv>()};
 }
 
 void rocksdb_env_destroy(rocksdb_env_t* env) { delete env; }
