@@ -163,11 +163,17 @@ void AddCompression(const rocksdb_options_t& options, Lines* lines) {
 // Adds what the library was built with.
 void AddBuild(Lines* lines) {
   lines->push_back("Compression algorithms supported:");
-  for (const int type : {1, 2, 3, 4, 5, 7}) {
-    const bool is_supported =
-        CompressionSupported(static_cast<CompressionType>(type));
-    lines->push_back("\t" + CompressionText(type) +
-                     " supported: " + (is_supported ? "1" : "0"));
+  constexpr std::pair<const char*, CompressionType> kTypes[] = {
+      {"kSnappyCompression", CompressionType::kSnappy},
+      {"kZlibCompression", CompressionType::kZlib},
+      {"kBZip2Compression", CompressionType::kBZip2},
+      {"kLZ4Compression", CompressionType::kLZ4},
+      {"kLZ4HCCompression", CompressionType::kLZ4HC},
+      {"kZSTD", CompressionType::kZSTD},
+  };
+  for (const auto& [name, type] : kTypes) {
+    lines->push_back(std::string("\t") + name +
+                     " supported: " + (CompressionSupported(type) ? "1" : "0"));
   }
   lines->push_back("Jemalloc supported: 0");
 }
@@ -208,25 +214,62 @@ void AddAcceptedObjects(const rocksdb_options_t& options, Lines* lines) {
   }
 }
 
+// Returns whether LOG has the options: not if only warnings are wanted.
+bool ShowsOptions(const rocksdb_options_t& options) {
+  return options.info_log != nullptr ||
+         options.info_log_level <= static_cast<int>(LogLevel::kInfo);
+}
+
+void AddDatabase(const rocksdb_options_t& options, Lines* lines) {
+  AddBuild(lines);
+  AddFields(Sanitize(options), /*of_family=*/false, lines);
+  AddOption("env", PointerText(options.env.get()), lines);
+  AddOption("info_log", PointerText(options.info_log.get()), lines);
+  AddOption("statistics", PointerText(options.statistics.get()), lines);
+  AddOption("rate_limiter", PointerText(options.rate_limiter.get()), lines);
+  AddOption("write_buffer_manager",
+            PointerText(options.write_buffer_manager.get()), lines);
+  AddOption("row_cache",
+            options.row_cache != nullptr
+                ? std::to_string(options.row_cache->GetCapacity())
+                : "None",
+            lines);
+}
+
+void AddFamily(const rocksdb_options_t& options, const std::string& family,
+               Lines* lines) {
+  lines->push_back("--------------- Options for column family [" + family +
+                   "]:");
+  const Comparator* const comparator =
+      options.comparator != nullptr ? options.comparator : BytewiseComparator();
+  AddOption("comparator", NameOf(comparator), lines);
+  AddOption("merge_operator", NameOf(options.merge_operator), lines);
+  AddOption("compaction_filter", NameOf(options.compaction_filter), lines);
+  AddOption("compaction_filter_factory",
+            NameOf(options.compaction_filter_factory), lines);
+  AddOption("memtable_factory", FormatName(options.memtable_format), lines);
+  AddOption("table_factory", FormatName(options.table_format), lines);
+  AddTable(options.table, lines);
+  AddOption("prefix_extractor",
+            options.prefix_extractor != nullptr
+                ? options.prefix_extractor->Name()
+                : "nullptr",
+            lines);
+  AddFields(Sanitize(options), /*of_family=*/true, lines);
+  AddCompression(options, lines);
+  std::string collectors;
+  for (const std::string& collector : options.deletion_collectors) {
+    collectors += collector + ";";
+  }
+  AddOption("table_properties_collectors", collectors, lines);
+}
+
 }  // namespace
 
 void LogDatabaseOptions(const rocksdb_options_t& options, Logger* log) {
   if (log == nullptr) return;
   Lines lines;
-  AddBuild(&lines);
-  const rocksdb_options_t sane = Sanitize(options);
-  AddFields(sane, /*of_family=*/false, &lines);
-  AddOption("env", PointerText(options.env.get()), &lines);
-  AddOption("info_log", PointerText(options.info_log.get()), &lines);
-  AddOption("statistics", PointerText(options.statistics.get()), &lines);
-  AddOption("rate_limiter", PointerText(options.rate_limiter.get()), &lines);
-  AddOption("write_buffer_manager",
-            PointerText(options.write_buffer_manager.get()), &lines);
-  AddOption("row_cache",
-            options.row_cache != nullptr
-                ? std::to_string(options.row_cache->GetCapacity())
-                : "None",
-            &lines);
+  if (ShowsOptions(options)) AddDatabase(options, &lines);
   AddAcceptedOptions(options, /*of_family=*/false, &lines);
   if (options.row_cache != nullptr) AddAccepted("row_cache", "set", &lines);
   if (!options.checksum_handoff_file_types.empty()) {
@@ -239,26 +282,7 @@ void LogFamilyOptions(const rocksdb_options_t& options,
                       const std::string& family, Logger* log) {
   if (log == nullptr) return;
   Lines lines;
-  lines.push_back("--------------- Options for column family [" + family +
-                  "]:");
-  const rocksdb_options_t sane = Sanitize(options);
-  const Comparator* const comparator =
-      options.comparator != nullptr ? options.comparator : BytewiseComparator();
-  AddOption("comparator", NameOf(comparator), &lines);
-  AddOption("merge_operator", NameOf(options.merge_operator), &lines);
-  AddOption("compaction_filter", NameOf(options.compaction_filter), &lines);
-  AddOption("compaction_filter_factory",
-            NameOf(options.compaction_filter_factory), &lines);
-  AddOption("memtable_factory", FormatName(options.memtable_format), &lines);
-  AddOption("table_factory", FormatName(options.table_format), &lines);
-  AddTable(options.table, &lines);
-  AddOption("prefix_extractor",
-            options.prefix_extractor != nullptr
-                ? options.prefix_extractor->Name()
-                : "nullptr",
-            &lines);
-  AddFields(sane, /*of_family=*/true, &lines);
-  AddCompression(options, &lines);
+  if (ShowsOptions(options)) AddFamily(options, family, &lines);
   AddAcceptedOptions(options, /*of_family=*/true, &lines);
   AddAcceptedFields(
       kBlockBasedTableOptionsFields,
