@@ -6,6 +6,7 @@
 
 #include "compat/rocksdb/generated.h"
 #include "compat/rocksdb/options/log.h"
+#include "rocksdb/c.h"
 
 namespace varve::rocksdb_c {
 
@@ -43,3 +44,5 @@ void SetErrors(char** errors, size_t count, const char* feature) {
 }
 
 }  // namespace varve::rocksdb_c
+
+void rocksdb_free(void* ptr) { free(ptr); }
