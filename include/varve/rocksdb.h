@@ -14,7 +14,7 @@
 // The namespace is `rocksdb`. Define VARVE_ROCKSDB_NAMESPACE as another name
 // for a program that includes RocksDB's headers, too.
 //
-// Thread-safety and lifetime: those of the classes of Varve that a class holds
+// Thread-safety and lifetime: as the classes of Varve that a class holds
 // or is derived from.
 
 #include "varve/rocksdb/db.h"          // IWYU pragma: export

@@ -96,6 +96,7 @@ class ListenerAdapter final : public varve::EventListener {
       std::shared_ptr<VARVE_ROCKSDB_NAMESPACE::EventListener> target)
       : target_(std::move(target)) {}
 
+  // Pairs with db().
   void SetDb(DB* db) { db_.store(db, std::memory_order_release); }
 
   void OnFlushBegin(const varve::FlushJobInfo& info) override {
