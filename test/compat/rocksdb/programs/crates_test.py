@@ -15,7 +15,7 @@ import sys
 from pathlib import Path
 
 from parts import (cache, cargo, fetch, libraries, locked, run, run_tests,
-                   rust_environment)
+                   rust_environment, try_run)
 
 # For each: the version; the arguments of Cargo; replacements in the manifest.
 # A published manifest lacks the tests' dependencies that have no version, and
@@ -24,6 +24,7 @@ NO_FEATURES = (r"(\[dependencies\.rocksdb\]\nversion = .*\n)[^\[]*",
                r"\1default-features = false\n\n")
 CRATES = {
     "rocksdb": ("0.25.0", (), ()),
+    "librocksdb-sys": ("0.19.0", (), ()),
     "kvdb-rocksdb": ("0.21.0", ("--lib",), (
         # The examples and benchmarks have many dependencies of their own.
         (r"\[\[(example|bench)\]\][^\[]*", ""),
@@ -73,10 +74,13 @@ def get_source(name, version, changes):
 
 def build(source, arguments, library):
     """Builds the tests. Returns {target: program}."""
-    output = run([cargo(), "test", "--no-run", "-q",
-                  "--message-format=json-render-diagnostics", *arguments],
-                 cwd=source, timeout=3600,
-                 env=rust_environment(library))
+    good, output = try_run(
+        [cargo(), "test", "--no-run", "-q",
+         "--message-format=json-render-diagnostics", *arguments], cwd=source,
+        timeout=3600, env=rust_environment(library))
+    if not good:
+        raise AssertionError("\n".join(
+            line for line in output.splitlines() if not line.startswith("{")))
     programs = {}
     for line in output.splitlines():
         message = json.loads(line) if line.startswith("{") else {}
@@ -111,11 +115,12 @@ def main():
     for library in found:
         for program in programs.values():
             library.check_linked(program)
-        # The tests that call Cargo are given what `cargo test` gives them.
+        # The tests that call Cargo are given what `cargo test` gives them, and
+        # those on random input few cases.
         environment = rust_environment(found[0])
         good &= run_tests(
             name, tests, library, CARGO=cargo(), CARGO_MANIFEST_DIR=source,
-            CARGO_PKG_NAME=name, **{
+            CARGO_PKG_NAME=name, PROPTEST_CASES=20, **{
                 key: environment[key] for key in
                 ("ROCKSDB_LIB_DIR", "LIBCLANG_PATH", "CARGO_TARGET_DIR")})
     return 0 if good else 1

@@ -237,7 +237,8 @@ def run_one(command, cwd, library, timeout, **more):
 def run_tests(name, tests, library, timeout=120, **more):
     """Runs tests, a dictionary {name: (command, directory)}, each in a process
     of its own. Compares the failures with expected/NAME.txt, in both
-    directions. Returns whether they are the same."""
+    directions. Returns whether they are the same. The outputs of all failures
+    go to failures/ in the cache."""
     expected = expected_failures(name, library)
     unknown = sorted(set(expected) - set(tests))
     problems = [f"there is no test {test}" for test in unknown]
@@ -248,7 +249,11 @@ def run_tests(name, tests, library, timeout=120, **more):
                 lambda test: run_one(*test, library, timeout, **more),
                 tests.values())))
     failed = {test: end for test, end in ended.items() if end[0]}
+    logs = cache("failures", name, library.name)
+    shutil.rmtree(logs)
+    logs.mkdir()
     for test, (how, output) in sorted(failed.items()):
+        (logs / f"{test}.txt").write_text(output, "utf-8")
         if test not in expected:
             problems.append(f"{test} {how}")
             print(f"-- {library.name}: {test} {how}:\n{output[-2000:]}")
