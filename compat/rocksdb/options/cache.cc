@@ -2,8 +2,9 @@
 //
 // C functions of block caches. All of RocksDB's kinds are the engine's one.
 
+#include <rocksdb/c.h>
+
 #include "compat/rocksdb/options/options.h"
-#include "rocksdb/c.h"
 
 namespace {
 

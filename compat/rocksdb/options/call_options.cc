@@ -3,11 +3,12 @@
 // The options of single calls: the engine's form of their fields, and the C
 // functions that set what is not a plain field.
 
+#include <rocksdb/c.h>
+
 #include <span>
 
 #include "compat/rocksdb/db/handles.h"
 #include "compat/rocksdb/options/options.h"
-#include "rocksdb/c.h"
 
 using varve::Slice;
 using varve::rocksdb_c::CompactOptionsFields;

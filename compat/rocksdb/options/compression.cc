@@ -2,8 +2,9 @@
 //
 // C functions of compression that set more than one field.
 
+#include <rocksdb/c.h>
+
 #include "compat/rocksdb/options/options.h"
-#include "rocksdb/c.h"
 
 extern "C" {
 

@@ -2,6 +2,8 @@
 //
 // C functions of environments, and of limits for background writes.
 
+#include <rocksdb/c.h>
+
 #include <algorithm>
 #include <atomic>
 #include <memory>
@@ -10,7 +12,6 @@
 
 #include "compat/rocksdb/base.h"
 #include "compat/rocksdb/options/options.h"
-#include "rocksdb/c.h"
 
 using varve::Env;
 using varve::Status;

@@ -3,9 +3,10 @@
 // C functions that choose the format of tables, the structure of memtables and
 // the style of compaction.
 
+#include <rocksdb/c.h>
+
 #include "compat/rocksdb/callbacks/filter_policy.h"
 #include "compat/rocksdb/options/options.h"
-#include "rocksdb/c.h"
 
 using varve::rocksdb_c::MemtableFormat;
 using varve::rocksdb_c::TableFormat;

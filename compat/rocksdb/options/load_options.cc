@@ -3,6 +3,8 @@
 // C functions that read the newest OPTIONS file of a database, which RocksDB
 // writes. The engine writes none.
 
+#include <rocksdb/c.h>
+
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
@@ -14,7 +16,6 @@
 #include "compat/rocksdb/base.h"
 #include "compat/rocksdb/options/options.h"
 #include "compat/rocksdb/options/options_text.h"
-#include "rocksdb/c.h"
 
 using varve::Env;
 using varve::Status;

@@ -98,6 +98,7 @@ class DatabaseLog final : public Logger {
     // Losing an old log is no reason to refuse a database, nor is the lack of a
     // new one.
     const std::string old = file_.path + ".old.";
+    // The date of the new log.
     env->RenameFile(file_.path, old + std::to_string(env->NowMicros()))
         .IgnoreError();
     if (!file_.directory.empty()) RemoveOldest(env, file_.directory, old);

@@ -4,6 +4,8 @@
 // options share or take over an object, except comparators and compaction
 // filters, which the program keeps.
 
+#include <rocksdb/c.h>
+
 #include <cstdio>
 
 #include "compat/rocksdb/callbacks/compaction_filter.h"
@@ -14,7 +16,6 @@
 #include "compat/rocksdb/observe/write_buffer_manager.h"
 #include "compat/rocksdb/options/options.h"
 #include "compat/rocksdb/options/slice_transform.h"
-#include "rocksdb/c.h"
 
 namespace {
 

@@ -6,6 +6,8 @@
 // An object is taken over (shared_ptr) or belongs to the program (plain
 // pointer), as with RocksDB. A copy of options shares the objects.
 
+#include <fields.h>
+
 #include <cstddef>
 #include <cstdint>
 #include <memory>
@@ -14,7 +16,6 @@
 #include <string>
 #include <vector>
 
-#include "fields.h"
 #include "varve/cache.h"
 #include "varve/compression_type.h"
 #include "varve/env.h"

@@ -1,6 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "compat/rocksdb/options/options_text.h"
 
+#include <rocksdb/c.h>
+
 #include <algorithm>
 #include <iterator>
 #include <string_view>
@@ -8,7 +10,6 @@
 #include "compat/rocksdb/options/enum_names.h"
 #include "compat/rocksdb/options/option_facts.h"
 #include "compat/rocksdb/options/slice_transform.h"
-#include "rocksdb/c.h"
 #include "varve/comparator.h"
 #include "varve/filter_policy.h"
 
@@ -147,104 +148,171 @@ Status SetTableFactory(const std::string& text, rocksdb_options_t* options) {
   return status;
 }
 
-// Sets an option that is not a plain field. Returns NotFound if it is none.
+void SetComparator(const std::string& value, rocksdb_options_t* options) {
+  // RocksDB leaves an unknown name alone, too.
+  if (value == "rocksdb.ReverseBytewiseComparator") {
+    options->comparator = ReverseBytewiseComparator();
+  } else if (value == "leveldb.BytewiseComparator") {
+    options->comparator = nullptr;
+  }
+}
+
+void SetMergeOperator(const std::string& value, rocksdb_options_t* options) {
+  if (value == "uint64add" || value == "UInt64AddOperator" ||
+      value.starts_with("id=UInt64AddOperator")) {
+    rocksdb_options_set_uint64add_merge_operator(options);
+  }
+}
+
+Status SetRateLimiter(const std::string& name, const std::string& value,
+                      rocksdb_options_t* options) {
+  uint64_t bytes;
+  if (!ParseField(value, &bytes)) return Malformed(name);
+  if (bytes > 0) options->rate_limiter = NewGenericRateLimiter(bytes);
+  return Status::OK();
+}
+
+// Options that are not plain fields.
+struct ObjectOption {
+  std::string_view name;
+  Status (*set)(const std::string& name, const std::string& value,
+                rocksdb_options_t* options);
+};
+constexpr ObjectOption kObjectOptions[] = {
+    {"block_based_table_factory",
+     [](const std::string&, const std::string& value, rocksdb_options_t* o) {
+       return SetTableFactory(value, o);
+     }},
+    {"table_factory",
+     [](const std::string&, const std::string& value, rocksdb_options_t* o) {
+       return SetTableFactory(value, o);
+     }},
+    {"compression_opts",
+     [](const std::string& name, const std::string& value,
+        rocksdb_options_t* o) {
+       return SetParameters(name, value, &o->compression_parameters);
+     }},
+    {"bottommost_compression_opts",
+     [](const std::string& name, const std::string& value,
+        rocksdb_options_t* o) {
+       return SetParameters(name, value, &o->bottommost_compression_parameters);
+     }},
+    {"compression_per_level",
+     [](const std::string& name, const std::string& value,
+        rocksdb_options_t* o) {
+       return SetNumbers(name, value, &o->compression_per_level);
+     }},
+    {"max_bytes_for_level_multiplier_additional",
+     [](const std::string& name, const std::string& value,
+        rocksdb_options_t* o) {
+       return SetNumbers(name, value,
+                         &o->max_bytes_for_level_multiplier_additional);
+     }},
+    {"compaction_options_universal",
+     [](const std::string&, const std::string& value, rocksdb_options_t* o) {
+       return SetFields<UniversalCompactionOptionsFields>(
+           value, kUniversalCompactionOptionsFields, &o->universal_compaction);
+     }},
+    {"compaction_options_fifo",
+     [](const std::string&, const std::string& value, rocksdb_options_t* o) {
+       return SetFields<FifoCompactionOptionsFields>(
+           value, kFifoCompactionOptionsFields, &o->fifo_compaction);
+     }},
+    {"prefix_extractor",
+     [](const std::string&, const std::string& value, rocksdb_options_t* o) {
+       SetPrefixExtractor(value, o);
+       return Status::OK();
+     }},
+    {"comparator",
+     [](const std::string&, const std::string& value, rocksdb_options_t* o) {
+       SetComparator(value, o);
+       return Status::OK();
+     }},
+    {"merge_operator",
+     [](const std::string&, const std::string& value, rocksdb_options_t* o) {
+       SetMergeOperator(value, o);
+       return Status::OK();
+     }},
+    {"rate_limiter_bytes_per_sec", SetRateLimiter},
+};
+
+// Objects without a text form here, and options of the past.
+constexpr std::string_view kIgnored[] = {
+    "memtable",
+    "memtable_factory",
+    "memtable_insert_with_hint_prefix_extractor",
+    "compaction_filter",
+    "compaction_filter_factory",
+    "table_properties_collectors",
+    "sst_partitioner_factory",
+    "file_checksum_gen_factory",
+    "statistics",
+    "listeners",
+    "env",
+    "wal_filter",
+    "blob_cache",
+    "blob_compression_opts",
+    "compression_manager",
+    "blob_direct_write_partition_strategy",
+    "seq_per_batch",
+    "fail_if_options_file_error",
+    "purge_redundant_kvs_while_flush",
+    "max_mem_compaction_level",
+    "verify_checksums_in_compaction",
+    "soft_rate_limit",
+    "hard_rate_limit",
+    "rate_limit_delay_max_milliseconds",
+    "bottommost_temperature",
+    "memtable_veirfy_per_key_checksum_on_seek",
+    "random_access_max_buffer_size",
+    "preserve_deletes",
+    "skip_log_error_on_recovery",
+    "skip_checking_sst_file_sizes_on_db_open",
+    "new_table_reader_for_compaction_inputs",
+    "base_background_compactions",
+    "access_hint_on_compaction_start",
+};
+
 Status SetObject(const std::string& name, const std::string& value,
                  rocksdb_options_t* options) {
-  if (name == "block_based_table_factory" || name == "table_factory") {
-    return SetTableFactory(value, options);
+  for (const ObjectOption& one : kObjectOptions) {
+    if (name == one.name) return one.set(name, value, options);
   }
-  if (name == "compression_opts") {
-    return SetParameters(name, value, &options->compression_parameters);
-  }
-  if (name == "bottommost_compression_opts") {
-    return SetParameters(name, value,
-                         &options->bottommost_compression_parameters);
-  }
-  if (name == "compression_per_level") {
-    return SetNumbers(name, value, &options->compression_per_level);
-  }
-  if (name == "max_bytes_for_level_multiplier_additional") {
-    return SetNumbers(name, value,
-                      &options->max_bytes_for_level_multiplier_additional);
-  }
-  if (name == "compaction_options_universal") {
-    return SetFields<UniversalCompactionOptionsFields>(
-        value, kUniversalCompactionOptionsFields,
-        &options->universal_compaction);
-  }
-  if (name == "compaction_options_fifo") {
-    return SetFields<FifoCompactionOptionsFields>(
-        value, kFifoCompactionOptionsFields, &options->fifo_compaction);
-  }
-  if (name == "prefix_extractor") {
-    SetPrefixExtractor(value, options);
-    return Status::OK();
-  }
-  if (name == "comparator") {
-    // RocksDB leaves an unknown name alone, too.
-    if (value == "rocksdb.ReverseBytewiseComparator") {
-      options->comparator = ReverseBytewiseComparator();
-    } else if (value == "leveldb.BytewiseComparator") {
-      options->comparator = nullptr;
-    }
-    return Status::OK();
-  }
-  if (name == "merge_operator") {
-    if (value == "uint64add" || value.starts_with("id=UInt64AddOperator") ||
-        value == "UInt64AddOperator") {
-      rocksdb_options_set_uint64add_merge_operator(options);
-    }
-    return Status::OK();
-  }
-  if (name == "rate_limiter_bytes_per_sec") {
-    int64_t bytes;
-    if (!ParseField(value, &bytes)) return Malformed(name);
-    if (bytes > 0) {
-      options->rate_limiter =
-          NewGenericRateLimiter(static_cast<uint64_t>(bytes));
-    }
-    return Status::OK();
-  }
-  // Objects without a text form here, and options of the past.
-  constexpr std::string_view kIgnored[] = {
-      "memtable",
-      "memtable_factory",
-      "memtable_insert_with_hint_prefix_extractor",
-      "compaction_filter",
-      "compaction_filter_factory",
-      "table_properties_collectors",
-      "sst_partitioner_factory",
-      "file_checksum_gen_factory",
-      "statistics",
-      "listeners",
-      "env",
-      "wal_filter",
-      "blob_cache",
-      "blob_compression_opts",
-      "compression_manager",
-      "blob_direct_write_partition_strategy",
-      "seq_per_batch",
-      "fail_if_options_file_error",
-      "purge_redundant_kvs_while_flush",
-      "max_mem_compaction_level",
-      "verify_checksums_in_compaction",
-      "soft_rate_limit",
-      "hard_rate_limit",
-      "rate_limit_delay_max_milliseconds",
-      "bottommost_temperature",
-      "memtable_veirfy_per_key_checksum_on_seek",
-      "random_access_max_buffer_size",
-      "preserve_deletes",
-      "skip_log_error_on_recovery",
-      "skip_checking_sst_file_sizes_on_db_open",
-      "new_table_reader_for_compaction_inputs",
-      "base_background_compactions",
-      "access_hint_on_compaction_start",
-  };
   return std::find(std::begin(kIgnored), std::end(kIgnored), name) !=
                  std::end(kIgnored)
              ? Status::OK()
              : Status::NotFound(name);
+}
+
+Status SetBlockCache(const std::string& name, const std::string& value,
+                     rocksdb_block_based_table_options_t* table) {
+  if (value == "nullptr") return Status::OK();
+  // A number of bytes, or "capacity=...;...".
+  TextPairs pairs = {{"capacity", value}};
+  if (value.find('=') != std::string::npos) {
+    Status status = SplitOptions(value, &pairs);
+    if (!status.ok()) return status;
+  }
+  for (const auto& [key, text] : pairs) {
+    size_t bytes;
+    if (key != "capacity") continue;
+    if (!ParseField(text, &bytes)) return Malformed(name);
+    table->block_cache = NewBlockCache(bytes);
+  }
+  return Status::OK();
+}
+
+// Takes "bloomfilter:10:false", "ribbonfilter:10:0", or another text for none.
+void SetFilterPolicy(const std::string& value,
+                     rocksdb_block_based_table_options_t* table) {
+  const std::vector<std::string> parts = SplitAtColons(value);
+  double bits;
+  table->filter_policy.reset();
+  if (parts.size() >= 2 && parts[0].find("filter") != std::string::npos &&
+      ParseField(parts[1], &bits)) {
+    table->filter_policy = NewBloomFilterPolicy(bits);
+    table->has_ribbon_filter = parts[0].starts_with("ribbon");
+  }
 }
 
 }  // namespace
@@ -311,35 +379,12 @@ Status SetTableOptionFromText(const std::string& name, const std::string& value,
     if (name != field.name) continue;
     return field.parse(fields, value) ? Status::OK() : Malformed(name);
   }
-  if (name == "block_cache") {
-    size_t bytes;
-    if (value == "nullptr") return Status::OK();
-    // Also "{capacity=...;...}".
-    TextPairs pairs;
-    if (SplitOptions(value, &pairs).ok()) {
-      for (const auto& [key, text] : pairs) {
-        if (key == "capacity" && ParseField(text, &bytes)) {
-          table->block_cache = NewBlockCache(bytes);
-        }
-      }
-      return Status::OK();
-    }
-    if (!ParseField(value, &bytes)) return Malformed(name);
-    table->block_cache = NewBlockCache(bytes);
-    return Status::OK();
-  }
+  if (name == "block_cache") return SetBlockCache(name, value, table);
   if (name == "filter_policy") {
-    const std::vector<std::string> parts = SplitAtColons(value);
-    double bits;
-    table->filter_policy.reset();
-    if (parts.size() >= 2 && parts[0].find("filter") != std::string::npos &&
-        ParseField(parts[1], &bits)) {
-      table->filter_policy = NewBloomFilterPolicy(bits);
-      table->has_ribbon_filter = parts[0].starts_with("ribbon");
-    }
+    SetFilterPolicy(value, table);
     return Status::OK();
   }
-  constexpr std::string_view kIgnored[] = {
+  constexpr std::string_view kWithoutField[] = {
       "id",
       "metadata_cache_options",
       "cache_usage_options",
@@ -350,8 +395,8 @@ Status SetTableOptionFromText(const std::string& name, const std::string& value,
       "enable_index_compression",
       "block_cache_compressed",
   };
-  return std::find(std::begin(kIgnored), std::end(kIgnored), name) !=
-                 std::end(kIgnored)
+  return std::find(std::begin(kWithoutField), std::end(kWithoutField), name) !=
+                 std::end(kWithoutField)
              ? Status::OK()
              : Status::NotFound(name);
 }

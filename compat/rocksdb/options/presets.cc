@@ -2,8 +2,9 @@
 //
 // C functions that set several options at once.
 
+#include <rocksdb/c.h>
+
 #include "compat/rocksdb/options/options.h"
-#include "rocksdb/c.h"
 #include "varve/compression_type.h"
 #include "varve/filter_policy.h"
 

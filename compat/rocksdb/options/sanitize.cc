@@ -1,10 +1,10 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "compat/rocksdb/options/sanitize.h"
 
+#include <rocksdb/c.h>
+
 #include <algorithm>
 #include <limits>
-
-#include "rocksdb/c.h"
 
 namespace varve::rocksdb_c {
 namespace {

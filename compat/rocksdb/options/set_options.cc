@@ -2,6 +2,8 @@
 //
 // C functions that set options from text, in options and in open databases.
 
+#include <rocksdb/c.h>
+
 #include <algorithm>
 #include <iterator>
 #include <map>
@@ -16,7 +18,6 @@
 #include "compat/rocksdb/options/options.h"
 #include "compat/rocksdb/options/options_text.h"
 #include "compat/rocksdb/options/translate.h"
-#include "rocksdb/c.h"
 
 using varve::ColumnFamilyHandle;
 using varve::ColumnFamilyOptions;

@@ -1,10 +1,11 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "compat/rocksdb/options/slice_transform.h"
 
+#include <rocksdb/c.h>
+
 #include <utility>
 
 #include "compat/rocksdb/callbacks/callback_state.h"
-#include "rocksdb/c.h"
 
 using varve::Slice;
 

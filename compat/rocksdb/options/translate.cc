@@ -1,6 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "compat/rocksdb/options/translate.h"
 
+#include <rocksdb/c.h>
+
 #include <algorithm>
 #include <string>
 
@@ -8,7 +10,6 @@
 #include "compat/rocksdb/options/enum_names.h"
 #include "compat/rocksdb/options/option_facts.h"
 #include "compat/rocksdb/options/sanitize.h"
-#include "rocksdb/c.h"
 #include "varve/write_buffer_manager.h"
 
 namespace varve::rocksdb_c {
