@@ -10,30 +10,38 @@
 
 namespace varve::rocksdb_c {
 
-// Options with `rep` and `refused`. They are not usable if they need a feature
-// that is missing.
+// Stores NotSupported in *errptr, and returns false.
+[[gnu::cold, gnu::noinline]] inline bool RefuseFeature(char** errptr,
+                                                       const char* feature) {
+  ReplaceError(errptr, Missing(feature));
+  return false;
+}
+
+// Returns whether options, which have `rep` and `refused`, need no missing
+// feature.
 template <typename Options>
-bool Supported(char** errptr, const Options& options) {
+[[gnu::always_inline]] inline bool Supported(char** errptr,
+                                             const Options& options) {
   if (options.refused == nullptr) [[likely]]
     return true;
-  ReplaceError(errptr, Missing(options.refused));
-  return false;
+  return RefuseFeature(errptr, options.refused);
 }
 
 // Returns whether a call of the default family can use its arguments, among
 // which are the options.
 template <typename Options, typename... More>
-bool Ready(char** errptr, const rocksdb_t* db, const Options* options,
-           const More&... more) {
+[[gnu::always_inline]] inline bool Ready(char** errptr, const rocksdb_t* db,
+                                         const Options* options,
+                                         const More&... more) {
   return Usable(errptr, Open{db}, Given{options, "options"}, more...) &&
          Supported(errptr, *options);
 }
 
 // As Ready, for a call of another family.
 template <typename Options, typename... More>
-bool ReadyFamily(char** errptr, const rocksdb_t* db, const Options* options,
-                 const rocksdb_column_family_handle_t* family,
-                 const More&... more) {
+[[gnu::always_inline]] inline bool ReadyFamily(
+    char** errptr, const rocksdb_t* db, const Options* options,
+    const rocksdb_column_family_handle_t* family, const More&... more) {
   return Ready(errptr, db, options, FamilyOf{family, db}, more...);
 }
 

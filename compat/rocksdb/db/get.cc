@@ -8,22 +8,29 @@
 namespace varve::rocksdb_c {
 namespace {
 
-// Reads a key of the default family (null) or another one. Returns whether it
-// was found. The arguments have been checked.
-bool Read(rocksdb_t* db, const rocksdb_readoptions_t& options,
-          ColumnFamilyHandle* family, const Bytes& key, PinnableSlice* value,
-          char** errptr) {
-  const Status status =
-      family == nullptr ? db->db->Get(options.rep, key.slice(), value)
-                        : db->db->Get(options.rep, family, key.slice(), value);
-  if (status.ok()) [[likely]]
-    return true;
+// Stores the error of a read, except NotFound. Returns false.
+[[gnu::noinline]] bool NotRead(const Status& status, char** errptr) {
   if (!status.IsNotFound()) ReplaceError(errptr, status);
   return false;
 }
 
+// Reads a key of the default family (null) or another one. Returns whether it
+// was found. The arguments have been checked.
+[[gnu::always_inline]] inline bool Read(rocksdb_t* db,
+                                        const rocksdb_readoptions_t& options,
+                                        ColumnFamilyHandle* family,
+                                        const Slice& key, PinnableSlice* value,
+                                        char** errptr) {
+  const Status status = family == nullptr
+                            ? db->db->Get(options.rep, key, value)
+                            : db->db->Get(options.rep, family, key, value);
+  if (status.ok()) [[likely]]
+    return true;
+  return NotRead(status, errptr);
+}
+
 char* GetCopy(rocksdb_t* db, const rocksdb_readoptions_t& options,
-              ColumnFamilyHandle* family, const Bytes& key, size_t* vallen,
+              ColumnFamilyHandle* family, Slice key, size_t* vallen,
               char** errptr) {
   PinnableSlice value;
   if (!Read(db, options, family, key, &value, errptr)) return nullptr;
@@ -38,7 +45,7 @@ char* GetCopy(rocksdb_t* db, const rocksdb_readoptions_t& options,
 
 rocksdb_pinnableslice_t* GetPinned(rocksdb_t* db,
                                    const rocksdb_readoptions_t& options,
-                                   ColumnFamilyHandle* family, const Bytes& key,
+                                   ColumnFamilyHandle* family, Slice key,
                                    char** errptr) {
   auto* const value = new rocksdb_pinnableslice_t;
   if (Read(db, options, family, key, &value->rep, errptr)) return value;
@@ -48,7 +55,7 @@ rocksdb_pinnableslice_t* GetPinned(rocksdb_t* db,
 
 // Returns whether the value was found and fits into the buffer.
 bool GetIntoBuffer(rocksdb_t* db, const rocksdb_readoptions_t& options,
-                   ColumnFamilyHandle* family, const Bytes& key, char* buffer,
+                   ColumnFamilyHandle* family, Slice key, char* buffer,
                    size_t buffer_size, size_t* vallen, unsigned char* found,
                    char** errptr) {
   PinnableSlice value;
@@ -89,7 +96,7 @@ char* rocksdb_get(rocksdb_t* db, const rocksdb_readoptions_t* options,
   if (!Ready(errptr, db, options, bytes, Given{vallen, "vallen"})) {
     return nullptr;
   }
-  return varve::rocksdb_c::GetCopy(db, *options, nullptr, bytes, vallen,
+  return varve::rocksdb_c::GetCopy(db, *options, nullptr, bytes.slice(), vallen,
                                    errptr);
 }
 
@@ -104,7 +111,7 @@ char* rocksdb_get_cf(rocksdb_t* db, const rocksdb_readoptions_t* options,
     return nullptr;
   }
   return varve::rocksdb_c::GetCopy(db, *options, column_family->rep.get(),
-                                   bytes, vallen, errptr);
+                                   bytes.slice(), vallen, errptr);
 }
 
 rocksdb_pinnableslice_t* rocksdb_get_pinned(
@@ -112,7 +119,8 @@ rocksdb_pinnableslice_t* rocksdb_get_pinned(
     size_t keylen, char** errptr) {
   const Bytes bytes{key, keylen, "key"};
   if (!Ready(errptr, db, options, bytes)) return nullptr;
-  return varve::rocksdb_c::GetPinned(db, *options, nullptr, bytes, errptr);
+  return varve::rocksdb_c::GetPinned(db, *options, nullptr, bytes.slice(),
+                                     errptr);
 }
 
 rocksdb_pinnableslice_t* rocksdb_get_pinned_cf(
@@ -122,7 +130,7 @@ rocksdb_pinnableslice_t* rocksdb_get_pinned_cf(
   const Bytes bytes{key, keylen, "key"};
   if (!ReadyFamily(errptr, db, options, column_family, bytes)) return nullptr;
   return varve::rocksdb_c::GetPinned(db, *options, column_family->rep.get(),
-                                     bytes, errptr);
+                                     bytes.slice(), errptr);
 }
 
 void rocksdb_pinnableslice_destroy(rocksdb_pinnableslice_t* v) { delete v; }
@@ -174,8 +182,9 @@ unsigned char rocksdb_get_into_buffer(rocksdb_t* db,
              Given{vallen, "vallen"}, Given{found, "found"})) {
     return 0;
   }
-  return varve::rocksdb_c::GetIntoBuffer(db, *options, nullptr, bytes, buffer,
-                                         buffer_size, vallen, found, errptr);
+  return varve::rocksdb_c::GetIntoBuffer(db, *options, nullptr, bytes.slice(),
+                                         buffer, buffer_size, vallen, found,
+                                         errptr);
 }
 
 unsigned char rocksdb_get_into_buffer_cf(
@@ -191,8 +200,8 @@ unsigned char rocksdb_get_into_buffer_cf(
     return 0;
   }
   return varve::rocksdb_c::GetIntoBuffer(db, *options, column_family->rep.get(),
-                                         bytes, buffer, buffer_size, vallen,
-                                         found, errptr);
+                                         bytes.slice(), buffer, buffer_size,
+                                         vallen, found, errptr);
 }
 
 }  // extern "C"

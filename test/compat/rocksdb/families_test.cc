@@ -1,0 +1,171 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: column families of RocksDB's C interface do as RocksDB's do.
+// Method: create, open, list and drop them. These tests also run on RocksDB.
+#include <gmock/gmock.h>
+
+#include <array>
+#include <string>
+#include <vector>
+
+#include "test/compat/rocksdb/program.h"
+
+namespace rocksdb_test {
+namespace {
+
+using testing::ElementsAre;
+using testing::HasSubstr;
+using testing::StartsWith;
+
+class RocksDbCFamiliesTest : public ProgramTest {
+ protected:
+  // Opens the database with these families, and stores their handles.
+  void OpenWith(const std::vector<const char*>& names, bool read_only = false) {
+    Close();
+    const std::vector<const rocksdb_options_t*> options(names.size(),
+                                                        options_.get());
+    std::vector<rocksdb_column_family_handle_t*> handles(names.size());
+    const int count = static_cast<int>(names.size());
+    db_.reset(read_only
+                  ? rocksdb_open_for_read_only_column_families(
+                        options_.get(), path_.c_str(), count, names.data(),
+                        options.data(), handles.data(), 0, error_)
+                  : rocksdb_open_column_families(
+                        options_.get(), path_.c_str(), count, names.data(),
+                        options.data(), handles.data(), error_));
+    if (db_ == nullptr) return;
+    for (auto* const handle : handles) families_.emplace_back(handle);
+  }
+  void Close() {
+    families_.clear();
+    db_.reset();
+  }
+  std::vector<std::string> List() {
+    size_t count = 0;
+    char** const names = rocksdb_list_column_families(
+        options_.get(), path_.c_str(), &count, error_);
+    std::vector<std::string> list(names, names + count);
+    rocksdb_list_column_families_destroy(names, count);
+    return list;
+  }
+  FamilyPtr Create(const char* name) {
+    return FamilyPtr(
+        rocksdb_create_column_family(db_.get(), options_.get(), name, error_));
+  }
+
+  std::vector<FamilyPtr> families_;
+};
+
+TEST_F(RocksDbCFamiliesTest, AreCreatedOpenedAndListed) {
+  rocksdb_options_set_create_missing_column_families(options_.get(), 1);
+  OpenWith({"default", "one"});
+  ASSERT_EQ(error_.Take(), "OK");
+  ASSERT_EQ(PutTo(families_[1].get(), "a", "1"), "OK");
+  EXPECT_EQ(Get("a"), "null");
+  EXPECT_EQ(GetFrom(families_[0].get(), "a"), "null");
+  EXPECT_EQ(GetFrom(families_[1].get(), "a"), "1");
+  Close();
+  EXPECT_THAT(List(), ElementsAre("default", "one"));
+  OpenWith({"default", "one"}, /*read_only=*/true);
+  ASSERT_EQ(error_.Take(), "OK");
+  EXPECT_EQ(GetFrom(families_[1].get(), "a"), "1");
+}
+
+TEST_F(RocksDbCFamiliesTest, HandlesHaveIdsAndNames) {
+  Open();
+  const FamilyPtr first(rocksdb_get_default_column_family_handle(db_.get()));
+  const FamilyPtr one = Create("one");
+  ASSERT_EQ(error_.Take(), "OK");
+  size_t size = 0;
+  EXPECT_EQ(TakeText(rocksdb_column_family_handle_get_name(first.get(), &size)),
+            "default");
+  EXPECT_EQ(size, 7u);
+  EXPECT_EQ(rocksdb_column_family_handle_get_id(first.get()), 0u);
+  EXPECT_EQ(TakeText(rocksdb_column_family_handle_get_name(one.get(), &size)),
+            "one");
+  EXPECT_EQ(rocksdb_column_family_handle_get_id(one.get()), 1u);
+}
+
+TEST_F(RocksDbCFamiliesTest, OpenNamesMissingAndUnopenedFamilies) {
+  Open();
+  Create("one");
+  ASSERT_EQ(error_.Take(), "OK");
+  Close();
+  OpenWith({"default"});
+  EXPECT_EQ(error_.Take(), "Invalid argument: Column families not opened: one");
+  OpenWith({"default", "one", "two"});
+  EXPECT_THAT(error_.Take(),
+              StartsWith("Invalid argument: Column family not found: two"));
+  OpenWith({"one"});
+  EXPECT_EQ(error_.Take(),
+            "Invalid argument: Default column family not specified");
+  EXPECT_EQ(rocksdb_list_column_families(options_.get(), "/no/such/directory",
+                                         nullptr, nullptr),
+            nullptr);
+}
+
+TEST_F(RocksDbCFamiliesTest, SeveralAreCreatedAtOnce) {
+  Open();
+  const std::array<const char*, 3> names = {"one", "two", "one"};
+  size_t count = 0;
+  rocksdb_column_family_handle_t** const handles =
+      rocksdb_create_column_families(db_.get(), options_.get(), 3, names.data(),
+                                     &count, error_);
+  EXPECT_EQ(error_.Take(), "Invalid argument: Column family already exists");
+  EXPECT_EQ(count, 2u);
+  for (size_t i = 0; i < count; ++i) {
+    rocksdb_column_family_handle_destroy(handles[i]);
+  }
+  rocksdb_create_column_families_destroy(handles);
+}
+
+TEST_F(RocksDbCFamiliesTest, DroppedFamiliesCanBeReadThroughTheirHandle) {
+  Open();
+  const FamilyPtr one = Create("one");
+  const FamilyPtr first(rocksdb_get_default_column_family_handle(db_.get()));
+  ASSERT_EQ(PutTo(one.get(), "a", "1"), "OK");
+  rocksdb_drop_column_family(db_.get(), one.get(), error_);
+  EXPECT_EQ(error_.Take(), "OK");
+  EXPECT_EQ(GetFrom(one.get(), "a"), "1");
+  rocksdb_drop_column_family(db_.get(), one.get(), error_);
+  EXPECT_THAT(error_.Take(), HasSubstr("Column family already dropped!"));
+  rocksdb_drop_column_family(db_.get(), first.get(), error_);
+  EXPECT_EQ(error_.Take(),
+            "Invalid argument: Can't drop default column family");
+}
+
+TEST_F(RocksDbCFamiliesTest, AreReadAtOnceAndFlushedTogether) {
+  Open();
+  const FamilyPtr first(rocksdb_get_default_column_family_handle(db_.get()));
+  const FamilyPtr one = Create("one");
+  ASSERT_EQ(Put("a", "0"), "OK");
+  ASSERT_EQ(PutTo(one.get(), "a", "1"), "OK");
+  const std::array<const rocksdb_column_family_handle_t*, 2> families = {
+      first.get(), one.get()};
+  const std::array<const char*, 2> keys = {"a", "a"};
+  const std::array<size_t, 2> sizes = {1, 1};
+  std::array<char*, 2> values = {};
+  std::array<size_t, 2> value_sizes = {};
+  std::array<char*, 2> errors = {};
+  rocksdb_multi_get_cf(db_.get(), read_.get(), families.data(), 2, keys.data(),
+                       sizes.data(), values.data(), value_sizes.data(),
+                       errors.data());
+  EXPECT_EQ(*values[0], '0');
+  EXPECT_EQ(*values[1], '1');
+  for (char* value : values) rocksdb_free(value);
+  rocksdb_flushoptions_t* const flush = rocksdb_flushoptions_create();
+  std::array<rocksdb_column_family_handle_t*, 2> flushed = {first.get(),
+                                                            one.get()};
+  rocksdb_flush_cfs(db_.get(), flush, flushed.data(), 2, error_);
+  rocksdb_flushoptions_destroy(flush);
+  EXPECT_EQ(error_.Take(), "OK");
+  EXPECT_EQ(TakeText(rocksdb_property_value_cf(db_.get(), one.get(),
+                                               "rocksdb.num-files-at-level0")),
+            "1");
+  const rocksdb_livefiles_t* const files = rocksdb_livefiles(db_.get());
+  EXPECT_EQ(rocksdb_livefiles_count(files), 2);
+  rocksdb_livefiles_destroy(files);
+}
+
+}  // namespace
+}  // namespace rocksdb_test
