@@ -11,10 +11,10 @@
 #include "compat/leveldb/convert.h"
 #include "compat/leveldb/database.h"
 #include "compat/leveldb/marker.h"
-#include "compat/leveldb/observe/observer.h"
 #include "compat/leveldb/own_db.h"
 #include "compat/leveldb/properties.h"
 #include "compat/leveldb/write_batch.h"
+#include "compat/shared/observer.h"
 
 namespace varve::compat {
 namespace {
@@ -59,11 +59,11 @@ class OpenDb final : public OwnDb {
  public:
   explicit OpenDb(std::shared_ptr<Database> database)
       : database_(std::move(database)), db_(database_->db()) {
-    Observer::Add(database_.get());
+    Observer::Add(database_->db(), database_->path());
   }
 
   ~OpenDb() override {
-    Observer::Remove(database_.get());
+    Observer::Remove(database_->db());
     const size_t snapshots = database_->ReleaseAllSnapshots();
     if (snapshots > 0) {
       Log(LogLevel::kWarn, database_->logger(),

@@ -11,7 +11,7 @@
 #include "compat/leveldb/env/own_env.h"
 #include "compat/leveldb/env/program_env.h"
 #include "compat/leveldb/filter_policy.h"
-#include "compat/leveldb/observe/settings.h"
+#include "compat/shared/settings.h"
 #include "varve/cache.h"
 
 namespace varve::compat {

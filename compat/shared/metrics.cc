@@ -1,5 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "compat/leveldb/observe/metrics.h"
+#include "compat/shared/metrics.h"
 
 #include <algorithm>
 

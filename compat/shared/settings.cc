@@ -1,5 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "compat/leveldb/observe/settings.h"
+#include "compat/shared/settings.h"
 
 #include <unistd.h>
 
@@ -10,22 +10,28 @@
 #include <cstring>
 #include <string_view>
 
+#include "compat/shared/library.h"
 #include "varve/env.h"
 
 namespace varve::compat {
 namespace {
 
+// Returns the name of a variable by its last part.
+std::string NameOf(const char* part) {
+  return std::string(kLibrary.variables) + part;
+}
+
 // Returns the variable's value, or an empty string.
-std::string Variable(const char* name) {
+std::string Variable(const char* part) {
   // NOLINTNEXTLINE(concurrency-mt-unsafe): read once, in the first Open.
-  const char* const value = getenv(name);
+  const char* const value = getenv(NameOf(part).c_str());
   return value != nullptr ? value : "";
 }
 
 // Returns the variable with the process id in the place of "%p", since a
 // program may start others that inherit the variable.
-std::string PathVariable(const char* name) {
-  std::string path = Variable(name);
+std::string PathVariable(const char* part) {
+  std::string path = Variable(part);
   const size_t place = path.find("%p");
   if (place != std::string::npos) {
     path.replace(place, 2, std::to_string(getpid()));
@@ -68,33 +74,29 @@ const Settings& Settings::Get() {
   return *settings;
 }
 
-int Settings::TraceSignal() {
-  return SignalNumber(Variable("VARVE_LEVELDB_TRACE_SIGNAL"));
-}
+int Settings::TraceSignal() { return SignalNumber(Variable("TRACE_SIGNAL")); }
 
 Settings::Settings()
-    : statistics_path(PathVariable("VARVE_LEVELDB_STATS")),
-      trace_path(PathVariable("VARVE_LEVELDB_TRACE")),
+    : statistics_path(PathVariable("STATS")),
+      trace_path(PathVariable("TRACE")),
       trace_signal(TraceSignal()) {
-  if (const std::string text = Variable("VARVE_LEVELDB_STATS_SECONDS");
+  if (const std::string text = Variable("STATS_SECONDS");
       !text.empty() &&
       !(ParseWhole(text, &statistics_seconds) && statistics_seconds >= 1 &&
         statistics_seconds <= 86400)) {
-    problem_ = "VARVE_LEVELDB_STATS_SECONDS is not in [1, 86400]: " + text;
+    problem_ = NameOf("STATS_SECONDS") + " is not in [1, 86400]: " + text;
   }
-  if (const std::string text = Variable("VARVE_LEVELDB_TRACE_SAMPLING");
+  if (const std::string text = Variable("TRACE_SAMPLING");
       !text.empty() && !(ParseWhole(text, &trace_sampling) &&
                          trace_sampling > 0 && trace_sampling <= 1)) {
-    problem_ = "VARVE_LEVELDB_TRACE_SAMPLING is not in (0, 1]: " + text;
+    problem_ = NameOf("TRACE_SAMPLING") + " is not in (0, 1]: " + text;
   }
-  if (const std::string text = Variable("VARVE_LEVELDB_TRACE_SIGNAL");
+  if (const std::string text = Variable("TRACE_SIGNAL");
       !text.empty() && trace_signal == 0) {
-    problem_ =
-        "VARVE_LEVELDB_TRACE_SIGNAL is not a signal that a program can "
-        "catch: " +
-        text;
+    problem_ = NameOf("TRACE_SIGNAL") +
+               " is not a signal that a program can catch: " + text;
   }
-  if (const std::string path = Variable("VARVE_LEVELDB_OPTIONS");
+  if (const std::string path = Variable("OPTIONS");
       !path.empty() && problem_.empty()) {
     ReadOptions(path);
   }
@@ -104,7 +106,7 @@ void Settings::ReadOptions(const std::string& path) {
   std::string text;
   if (Status status = ReadFileToString(Env::Default(), path, &text);
       !status.ok()) {
-    problem_ = "VARVE_LEVELDB_OPTIONS: " + status.ToString();
+    problem_ = NameOf("OPTIONS") + ": " + status.ToString();
     return;
   }
   int number = 0;
@@ -138,12 +140,34 @@ void Settings::ReadOptions(const std::string& path) {
 
 Status Settings::Apply(Options* options) const {
   if (!problem_.empty()) return Status::InvalidArgument(problem_);
+  if (!statistics_path.empty() && options->statistics == nullptr &&
+      options->stats_level == StatsLevel::kDisableAll) {
+    options->stats_level = DBOptions().stats_level;
+  }
   for (const auto& [name, value] : options_) {
     Status status = SetOption(name, value, options);
     if (!status.ok()) return status;
   }
   if (cache_ != nullptr) options->block_cache = cache_;
   return Status::OK();
+}
+
+Status Settings::Apply(DBOptions* options,
+                       std::vector<ColumnFamilyDescriptor>* families) const {
+  for (ColumnFamilyDescriptor& family : *families) {
+    if (Status status = Apply(&family.options); !status.ok()) return status;
+  }
+  Options all(*options, ColumnFamilyOptions());
+  Status status = Apply(&all);
+  *options = all;
+  return status;
+}
+
+Status Settings::Apply(ColumnFamilyOptions* options) const {
+  Options all(DBOptions(), *options);
+  Status status = Apply(&all);
+  *options = all;
+  return status;
 }
 
 }  // namespace varve::compat

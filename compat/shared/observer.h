@@ -1,7 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-#include "compat/leveldb/database.h"
+#include <string>
+
+#include "varve/db.h"
 
 namespace varve::compat {
 
@@ -9,9 +11,10 @@ namespace varve::compat {
 // and starts no thread, if it asks for none. Thread-safety: thread-safe.
 class Observer {
  public:
-  // Called after a database was opened, and before the program's DB is deleted.
-  static void Add(Database* database);
-  static void Remove(Database* database);
+  // Called after the database in `path` was opened, and before it is closed or
+  // destroyed. Remove ignores others.
+  static void Add(DB* db, const std::string& path);
+  static void Remove(DB* db);
 };
 
 }  // namespace varve::compat

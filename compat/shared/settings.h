@@ -2,8 +2,8 @@
 #pragma once
 
 // An operator's settings for a program that cannot be changed: environment
-// variables, and a file with options of the engine. docs/leveldb.md describes
-// them.
+// variables, and a file with options of the engine. docs/leveldb.md and
+// docs/rocksdb_c.md describe them.
 
 #include <cstdint>
 #include <memory>
@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "varve/column_family.h"
 #include "varve/options.h"
 #include "varve/status.h"
 
@@ -24,10 +25,16 @@ struct Settings {
   // only, so that it can be called while the library is loaded.
   static int TraceSignal();
 
-  // Sets the options of the file in *options. Returns InvalidArgument if the
-  // file cannot be read or has a line that is no option. All databases of the
-  // process share the cache that the file's block_cache creates.
+  // Sets the options of the file in *options, and makes the database have
+  // statistics if a file of them is to be written. Returns InvalidArgument if
+  // the file cannot be read or has a line that is no option. All databases of
+  // the process share the cache that the file's block_cache creates.
   Status Apply(Options* options) const;
+  // As above, for a database that is opened with families.
+  Status Apply(DBOptions* options,
+               std::vector<ColumnFamilyDescriptor>* families) const;
+  // As above, for a family that is created later.
+  Status Apply(ColumnFamilyOptions* options) const;
 
   std::string statistics_path;  // Empty: none.
   uint64_t statistics_seconds = 10;

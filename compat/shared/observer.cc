@@ -1,5 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "compat/leveldb/observe/observer.h"
+#include "compat/shared/observer.h"
 
 #include <poll.h>
 #include <pthread.h>
@@ -13,10 +13,11 @@
 #include <cstdlib>
 #include <map>
 #include <mutex>
-#include <vector>
+#include <string>
 
-#include "compat/leveldb/observe/metrics.h"
-#include "compat/leveldb/observe/settings.h"
+#include "compat/shared/library.h"
+#include "compat/shared/metrics.h"
+#include "compat/shared/settings.h"
 #include "varve/trace.h"
 
 namespace varve::compat {
@@ -61,20 +62,20 @@ class Work {
     return *work;
   }
 
-  void Add(Database* database) {
+  void Add(DB* db, const std::string& path) {
     const std::lock_guard<std::mutex> lock(mutex_);
     if (!is_started_) StartLocked();
-    databases_.push_back(database);
-    closed_.erase(database->path());
+    databases_[db] = path;
+    closed_.erase(path);
   }
 
-  void Remove(Database* database) {
+  void Remove(DB* db) {
     const std::lock_guard<std::mutex> lock(mutex_);
-    std::erase(databases_, database);
+    const auto found = databases_.extract(db);
     // The last text of each path is kept, so that what a program that closes
     // its databases did is in the file at its end.
-    if (HasStatistics() && closed_.size() < kMaxClosed) {
-      closed_[database->path()] = Text(*database);
+    if (!found.empty() && HasStatistics() && closed_.size() < kMaxClosed) {
+      closed_[found.mapped()] = Text(db);
     }
   }
 
@@ -84,9 +85,9 @@ class Work {
   static bool HasStatistics() {
     return !Settings::Get().statistics_path.empty();
   }
-  static std::string Text(const Database& database) {
+  static std::string Text(DB* db) {
     std::string text;
-    database.db()->GetProperty("varve.prometheus", &text);
+    db->GetProperty("varve.prometheus", &text);
     return text;
   }
 
@@ -175,9 +176,7 @@ class Work {
     const std::lock_guard<std::mutex> lock(mutex_);
     Metrics metrics;
     for (const auto& [path, text] : closed_) metrics.Add(path, text);
-    for (const Database* database : databases_) {
-      metrics.Add(database->path(), Text(*database));
-    }
+    for (const auto& [db, path] : databases_) metrics.Add(path, Text(db));
     Report(WriteStringToFile(Env::Default(), metrics.ToString(),
                              Settings::Get().statistics_path, /*sync=*/false));
   }
@@ -195,7 +194,7 @@ class Work {
   void Report(const Status& status) {
     if (status.ok() || has_reported_) return;
     has_reported_ = true;
-    fprintf(stderr, "varve-leveldb: %s\n", status.ToString().c_str());
+    fprintf(stderr, "%s: %s\n", kLibrary.program, status.ToString().c_str());
   }
 
   const pid_t process_ = getpid();
@@ -207,7 +206,7 @@ class Work {
   bool is_tracing_ = false;
   bool has_reported_ = false;
   int traces_ = 0;
-  std::vector<Database*> databases_;
+  std::map<DB*, std::string> databases_;  // With their paths.
   std::map<std::string, std::string> closed_;
 };
 
@@ -218,12 +217,12 @@ bool IsNeeded() {
 
 }  // namespace
 
-void Observer::Add(Database* database) {
-  if (IsNeeded()) Work::Get().Add(database);
+void Observer::Add(DB* db, const std::string& path) {
+  if (IsNeeded()) Work::Get().Add(db, path);
 }
 
-void Observer::Remove(Database* database) {
-  if (IsNeeded()) Work::Get().Remove(database);
+void Observer::Remove(DB* db) {
+  if (IsNeeded()) Work::Get().Remove(db);
 }
 
 }  // namespace varve::compat
