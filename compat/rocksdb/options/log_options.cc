@@ -74,7 +74,7 @@ void AddFields(const rocksdb_options_t& options, bool of_family, Lines* lines) {
   }
 }
 
-// Adds those of the fields that were set and have no effect.
+// Adds the fields that were set and have no effect.
 void AddAcceptedFields(std::span<const Field> list, const void* fields,
                        const std::string& prefix, Lines* lines) {
   for (const Field& field : list) {

@@ -15,8 +15,8 @@ bool IsFamilyOption(std::string_view field);
 // Returns whether RocksDB can change the option while a database is open.
 bool CanChange(std::string_view field);
 
-// Return RocksDB's own name of an option, which is that of the field in most
-// cases, and the field of such a name.
+// Return RocksDB's own name of an option, which mostly is the field's name,
+// and the field of such a name.
 std::string SpellingOf(std::string_view field);
 std::string FieldOfSpelling(std::string_view spelling);
 

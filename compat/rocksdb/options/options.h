@@ -132,7 +132,8 @@ struct rocksdb_options_t : varve::rocksdb_c::OptionsFields {
 // them far more often than they are set.
 
 struct rocksdb_readoptions_t : varve::rocksdb_c::ReadOptionsFields {
-  rocksdb_readoptions_t() { Changed(); }
+  // New options need no Changed(), since programs create them for each call.
+  rocksdb_readoptions_t() = default;
   rocksdb_readoptions_t(const rocksdb_readoptions_t&) = delete;
   rocksdb_readoptions_t& operator=(const rocksdb_readoptions_t&) = delete;
   ~rocksdb_readoptions_t() { ClearTableFilter(); }
@@ -163,7 +164,6 @@ struct rocksdb_readoptions_t : varve::rocksdb_c::ReadOptionsFields {
 // In these, `rep` and `refused` are as in rocksdb_readoptions_t.
 
 struct rocksdb_writeoptions_t : varve::rocksdb_c::WriteOptionsFields {
-  rocksdb_writeoptions_t() { Changed(); }
   void Changed();
 
   varve::WriteOptions rep;
@@ -171,7 +171,6 @@ struct rocksdb_writeoptions_t : varve::rocksdb_c::WriteOptionsFields {
 };
 
 struct rocksdb_flushoptions_t : varve::rocksdb_c::FlushOptionsFields {
-  rocksdb_flushoptions_t() { Changed(); }
   void Changed();
 
   varve::FlushOptions rep;

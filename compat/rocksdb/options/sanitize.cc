@@ -10,7 +10,7 @@ namespace varve::rocksdb_c {
 namespace {
 
 constexpr uint64_t kThirtyDays = 30 * 24 * 60 * 60;
-// Stands for a default that depends on other options.
+// Represents a default that depends on other options.
 constexpr uint64_t kDefaultAge = std::numeric_limits<uint64_t>::max() - 1;
 
 void SanitizeDatabase(rocksdb_options_t* options) {

@@ -12,7 +12,7 @@ class SliceTransform {
  public:
   virtual ~SliceTransform() = default;
   virtual std::string Name() const = 0;
-  // Returns the prefix. The bytes are those of the key, or the program's.
+  // Returns the prefix, in bytes of the key or of the program.
   // REQUIRES: InDomain(key).
   virtual Slice Transform(const Slice& key) const = 0;
   // Returns whether the key has a prefix.

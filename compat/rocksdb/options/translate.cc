@@ -37,8 +37,8 @@ Status ToRecoveryMode(int number, WalRecoveryMode* mode) {
     case rocksdb_absolute_consistency_recovery:
       *mode = WalRecoveryMode::kAbsoluteConsistency;
       return Status::OK();
-    // An incomplete record at the end of a log is treated alike. What another
-    // damage cuts off is kept in lost/, and LOG says so.
+    // Both accept an incomplete record at the end of a log. The engine keeps
+    // the records after other damage in lost/, and reports them in LOG.
     case rocksdb_tolerate_corrupted_tail_records_recovery:
     case rocksdb_point_in_time_recovery:
       *mode = WalRecoveryMode::kPointInTime;

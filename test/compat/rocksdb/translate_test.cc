@@ -316,6 +316,28 @@ TEST(CallOptionsTest, FieldsReachTheEngine) {
   rocksdb_compactoptions_destroy(compact);
 }
 
+// Their constructors rely on it.
+TEST(CallOptionsTest, DefaultsAreTheEngines) {
+  rocksdb_readoptions_t read;
+  read.Changed();
+  const varve::ReadOptions own_read;
+  EXPECT_EQ(read.rep.verify_checksums, own_read.verify_checksums);
+  EXPECT_EQ(read.rep.fill_cache, own_read.fill_cache);
+  EXPECT_EQ(read.rep.readahead_size, own_read.readahead_size);
+  EXPECT_EQ(read.refused, nullptr);
+  rocksdb_writeoptions_t write;
+  write.Changed();
+  const varve::WriteOptions own_write;
+  EXPECT_EQ(write.rep.sync, own_write.sync);
+  EXPECT_EQ(write.rep.disable_wal, own_write.disable_wal);
+  EXPECT_EQ(write.rep.no_slowdown, own_write.no_slowdown);
+  EXPECT_EQ(write.refused, nullptr);
+  rocksdb_flushoptions_t flush;
+  flush.Changed();
+  EXPECT_EQ(flush.rep.wait, varve::FlushOptions().wait);
+  EXPECT_EQ(flush.refused, nullptr);
+}
+
 TEST(CallOptionsTest, TimestampsAndTableFiltersAreRefused) {
   const ReadOptionsPtr read(rocksdb_readoptions_create());
   rocksdb_readoptions_set_timestamp(read.get(), "12345678", 8);
