@@ -177,11 +177,14 @@ void NoteAccepted(const char* name, const std::string& value) {
   };
   // Never destroyed: a program can call functions while it ends.
   static auto* const noted = new Noted;
-  const std::lock_guard<std::mutex> lock(noted->mutex);
-  if (noted->names.contains(name)) return;
-  if (LogToOpenDatabases(std::string("accepted, no effect: ") + name + " = " +
-                         value)) {
-    noted->names.insert(name);
+  {
+    const std::lock_guard<std::mutex> lock(noted->mutex);
+    if (!noted->names.insert(name).second) return;
+  }
+  if (!LogToOpenDatabases(std::string("accepted, no effect: ") + name + " = " +
+                          value)) {
+    const std::lock_guard<std::mutex> lock(noted->mutex);
+    noted->names.erase(name);
   }
 }
 

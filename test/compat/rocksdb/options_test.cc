@@ -324,6 +324,19 @@ TEST_F(RocksDbLogTest, NamesOptionsWithoutEffect) {
             log.rfind("arena_block_size = 4096"));
 }
 
+TEST_F(RocksDbLogTest, NamesOptionsOfCallsOnce) {
+  // There is no LOG.
+  rocksdb_readoptions_set_async_io(read_.get(), 1);
+  Open();
+  rocksdb_readoptions_set_async_io(read_.get(), 0);
+  EXPECT_THAT(ReadLog(), Not(HasSubstr("async_io")));
+  rocksdb_readoptions_set_async_io(read_.get(), 1);
+  const std::string log = ReadLog();
+  EXPECT_THAT(log, HasSubstr("accepted, no effect: async_io = 1\n"));
+  rocksdb_readoptions_set_async_io(read_.get(), 1);
+  EXPECT_EQ(ReadLog(), log);
+}
+
 TEST_F(RocksDbLogTest, DefaultsAreNotAccepted) {
   Open();
   EXPECT_THAT(ReadLog(), Not(HasSubstr("accepted, no effect")));
