@@ -8,6 +8,7 @@
 #include "compat/rocksdb/db/error_texts.h"
 #include "compat/rocksdb/options/log.h"
 #include "compat/rocksdb/options/translate.h"
+#include "compat/shared/settings.h"
 
 namespace varve::rocksdb_c {
 

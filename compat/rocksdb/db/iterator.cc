@@ -152,7 +152,6 @@ using varve::rocksdb_c::Failed;
 using varve::rocksdb_c::FamilyOf;
 using varve::rocksdb_c::Given;
 using varve::rocksdb_c::IsValid;
-using varve::rocksdb_c::NoteMissing;
 using varve::rocksdb_c::Open;
 using varve::rocksdb_c::Parts;
 using varve::rocksdb_c::Ready;
@@ -265,18 +264,6 @@ rocksdb_slice_t rocksdb_iter_key_slice(const rocksdb_iterator_t* iter) {
 
 rocksdb_slice_t rocksdb_iter_value_slice(const rocksdb_iterator_t* iter) {
   return IsValid(iter) ? ToSlice(iter->rep->value()) : rocksdb_slice_t{};
-}
-
-const char* rocksdb_iter_timestamp(const rocksdb_iterator_t* /*iter*/,
-                                   size_t* tslen) {
-  NoteMissing("rocksdb_iter_timestamp", "user timestamps");
-  return ShowNothing(tslen);
-}
-
-rocksdb_slice_t rocksdb_iter_timestamp_slice(
-    const rocksdb_iterator_t* /*iter*/) {
-  NoteMissing("rocksdb_iter_timestamp_slice", "user timestamps");
-  return {};
 }
 
 void rocksdb_iter_get_error(const rocksdb_iterator_t* iter, char** errptr) {

@@ -8,6 +8,7 @@
 
 #include "compat/rocksdb/callbacks/event_listener.h"
 #include "compat/rocksdb/db/families.h"
+#include "compat/shared/observer.h"
 
 namespace varve::rocksdb_c {
 
@@ -118,6 +119,7 @@ void CloseHandle(rocksdb_t* db) {
     const std::scoped_lock lock(open.mutex);
     std::erase(open.handles, db);
   }
+  compat::Observer::Remove(db->db);
   // Listeners can be called until then, with this handle.
   const bool is_busy = db->db->Close().IsBusy();
   if (is_busy) Settle(db);

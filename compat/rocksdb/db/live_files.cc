@@ -54,7 +54,7 @@ const rocksdb_livefiles_t* rocksdb_livefiles(rocksdb_t* db) {
              db->db, family.get(),
              family != nullptr ? family->GetName()
                                : varve::kDefaultColumnFamilyName)) {
-      table.name.insert(0, "/");
+      table.name.insert(table.name.begin(), '/');
       files->tables.push_back(std::move(table));
     }
   }

@@ -14,6 +14,8 @@
 #include "compat/rocksdb/options/log.h"
 #include "compat/rocksdb/options/options.h"
 #include "compat/rocksdb/options/translate.h"
+#include "compat/shared/observer.h"
+#include "compat/shared/settings.h"
 
 namespace varve::rocksdb_c {
 namespace {
@@ -60,6 +62,8 @@ Status OpenDatabase(const rocksdb_options_t& options, const std::string& path,
   status =
       Describe(families.names, families.options, families.count, &descriptors);
   if (!status.ok()) return status;
+  status = compat::Settings::Get().Apply(&converted, &descriptors);
+  if (!status.ok()) return status;
   Env* const env = EnvOf(options);
   if (mode == Mode::kReadOnlyWithoutLog) {
     status = CheckNoLog(env, path);
@@ -92,6 +96,13 @@ Status OpenDatabase(const rocksdb_options_t& options, const std::string& path,
   return status;
 }
 
+// Gives the handle to the program.
+rocksdb_t* Publish(std::unique_ptr<rocksdb_t> db) {
+  AddHandle(db.get());
+  compat::Observer::Add(db->db, db->path);
+  return db.release();
+}
+
 // Opens a database with its default family only.
 rocksdb_t* OpenDefault(const rocksdb_options_t* options, const char* name,
                        Mode mode, char** errptr) {
@@ -105,8 +116,7 @@ rocksdb_t* OpenDefault(const rocksdb_options_t* options, const char* name,
       OpenDatabase(*options, name, {&family, &options, 1}, mode, &handles, &db);
   if (Failed(errptr, OpenError(status, name))) return nullptr;
   for (ColumnFamilyHandle* handle : handles) delete handle;
-  AddHandle(db.get());
-  return db.release();
+  return Publish(std::move(db));
 }
 
 rocksdb_t* OpenFamilies(const rocksdb_options_t* options, const char* name,
@@ -130,8 +140,7 @@ rocksdb_t* OpenFamilies(const rocksdb_options_t* options, const char* name,
     handles[i] = NewFamily(db.get(), opened[static_cast<size_t>(i)],
                            *families.options[i]);
   }
-  AddHandle(db.get());
-  return db.release();
+  return Publish(std::move(db));
 }
 
 Mode ReadOnlyMode(unsigned char error_if_wal_file_exists) {
