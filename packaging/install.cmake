@@ -1,7 +1,7 @@
 # Varve: a key-value storage engine. MIT licence, see LICENSE.
 #
 # What `cmake --install` puts where, in components: runtime (the shared library),
-# dev, tools, bench and leveldb. debian.cmake makes packages of them.
+# dev, tools, bench, leveldb and rocksdb. debian.cmake makes packages of them.
 
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -102,6 +102,23 @@ function(varve_install_libraries libdir prefix)
             ${leveldb})
     install(FILES "${PROJECT_SOURCE_DIR}/packaging/varve-leveldb.1"
             DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" ${leveldb})
+  endif()
+
+  # ---- The library in the place of RocksDB's --------------------------------
+
+  if(TARGET varve_rocksdb)
+    # Also a folder of its own. Programs are compiled with what is in it.
+    set(rocksdb_dir "${libdir}/varve-rocksdb")
+    set(rocksdb COMPONENT ${prefix}rocksdb ${ARGN})
+    install(TARGETS varve_rocksdb
+            LIBRARY DESTINATION "${rocksdb_dir}" ${rocksdb})
+    install(FILES "${PROJECT_BINARY_DIR}/compat_rocksdb/rocksdb/c.h"
+            DESTINATION "${rocksdb_dir}/include/rocksdb" ${rocksdb})
+    # One program for both libraries, which looks at its name.
+    install(PROGRAMS "${PROJECT_SOURCE_DIR}/tools/varve-leveldb" TYPE BIN
+            RENAME varve-rocksdb ${rocksdb})
+    install(FILES "${PROJECT_SOURCE_DIR}/packaging/varve-rocksdb.1"
+            DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" ${rocksdb})
   endif()
 endfunction()
 

@@ -22,7 +22,8 @@ PACKAGES = WORK / "packages"
 LIBRARY = f"libvarve{VERSION}"
 ENGINES = ("rocksdb", "leveldb", "lmdb")
 # Which packages have programs or shared libraries, and so debugging information.
-WITH_DEBUG = {LIBRARY, "varve", "varve-bench", "varve-leveldb"}
+WITH_DEBUG = {LIBRARY, "varve", "varve-bench", "varve-leveldb",
+              "varve-rocksdb"}
 
 
 def root(package):
@@ -115,8 +116,9 @@ class Packages(ExampleCase):
         self.assertIn(f"{SONAME} {LIBRARY}", symbols)
         self.assertIn(f" varve_open@VARVE_{VERSION} ", symbols)
         self.assertFalse((control / "postinst").exists())
-        # The folder of varve-leveldb is not the dynamic linker's.
-        self.assertFalse((root("varve-leveldb") / "DEBIAN/shlibs").exists())
+        # Their folders are not the dynamic linker's.
+        for package in ("varve-leveldb", "varve-rocksdb"):
+            self.assertFalse((root(package) / "DEBIAN/shlibs").exists())
 
     def test_each_has_its_documents(self):
         for package in WITH_DEBUG | {"libvarve-dev"}:
@@ -137,7 +139,9 @@ class Packages(ExampleCase):
             LIBRARY: library, "varve": root("varve") / "usr/bin/varve",
             "varve-bench": root("varve-bench") / "usr/bin/varve-bench",
             "varve-leveldb": root("varve-leveldb") / self.libdir /
-                             "varve-leveldb/libleveldb.so.1d"}
+                             "varve-leveldb/libleveldb.so.1d",
+            "varve-rocksdb": root("varve-rocksdb") / self.libdir /
+                             "varve-rocksdb/librocksdb.so"}
         for package, program in programs.items():
             self.assertLess(program.stat().st_size, 8 << 20, package)
             build_id = re.search(r"Build ID: (\w\w)(\w+)",
@@ -193,6 +197,25 @@ class Packages(ExampleCase):
         launcher = root("varve-leveldb") / "usr/bin/varve-leveldb"
         self.assertIn(str(directory), run(launcher, "--check", program))
         run(launcher, program, WORK / "leveldb-db")
+
+    def test_rocksdb(self):
+        """A program is compiled and runs with the package alone."""
+        directory = root("varve-rocksdb") / self.libdir / "varve-rocksdb"
+        source = WORK / "rocksdb.c"
+        source.write_text("""#include <rocksdb/c.h>
+            int main(int argc, char** argv) {
+              char* error = 0;
+              rocksdb_options_t* options = rocksdb_options_create();
+              rocksdb_options_set_create_if_missing(options, 1);
+              rocksdb_t* db = rocksdb_open(options, argv[argc - 1], &error);
+              return db == 0 || rocksdb_property_value(db, "varve.stats") == 0;
+            }""")
+        program = WORK / "rocksdb"
+        run("cc", source, "-o", program, f"-I{directory / 'include'}",
+            f"-L{directory}", "-lrocksdb")
+        launcher = root("varve-rocksdb") / "usr/bin/varve-rocksdb"
+        self.assertIn(str(directory), run(launcher, "--check", program))
+        run(launcher, program, WORK / "rocksdb-db")
 
     def test_varve_bench(self):
         program = root("varve-bench") / "usr/bin/varve-bench"
