@@ -143,8 +143,10 @@ void ToLevels(const rocksdb_options_t& options, ColumnFamilyOptions* result) {
       std::max(options.max_bytes_for_level_base, uint64_t{1} << 10);
   result->max_bytes_for_level_multiplier =
       std::clamp(options.max_bytes_for_level_multiplier, 1.0, 1000.0);
+  // Other styles than RocksDB's levels have no sizes of levels.
   result->level_compaction_dynamic_level_bytes =
-      options.level_compaction_dynamic_level_bytes != 0;
+      options.level_compaction_dynamic_level_bytes != 0 ||
+      options.compaction_style != rocksdb_level_compaction;
   result->ttl = options.ttl;
   result->periodic_compaction_seconds = options.periodic_compaction_seconds;
   result->disable_auto_compactions = options.disable_auto_compactions != 0 ||

@@ -205,6 +205,7 @@ TEST_F(TranslateTest, RecoveryModesLoseNothingSilently) {
 TEST_F(TranslateTest, StylesOfCompaction) {
   rocksdb_options_set_compaction_style(options(), rocksdb_universal_compaction);
   EXPECT_FALSE(Engine().disable_auto_compactions);
+  EXPECT_TRUE(Engine().level_compaction_dynamic_level_bytes);
   rocksdb_options_set_compaction_style(options(), rocksdb_fifo_compaction);
   EXPECT_EQ(Refused(), "Not supported: Varve has no FIFO compaction");
   rocksdb_options_set_compaction_style(options(), 3);
