@@ -4,17 +4,18 @@
 
 Everything comes from functions.txt, whose rows README.md explains.
 
-Usage: generate.py [--version 7.8|10|11] DIRECTORY
-       generate.py --page FILE
+Usage: generate.py [--version 7.8|10|11] [--check] DIRECTORY
+       generate.py --page [--check] docs
 
-The first writes rocksdb/c.h, fields.h and generated.cc to DIRECTORY. A file
-whose content is the same is left alone. The second writes the page that lists
-the functions.
+The first writes rocksdb/c.h, fields.h and generated.cc to DIRECTORY, the second
+the page that lists the functions. A file whose content is the same is left
+alone. With --check, files are only compared.
 """
 
 import argparse
 import re
 import sys
+import textwrap
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -444,28 +445,107 @@ def sources(table, version):
     return "\n".join(out) + "\n"
 
 
+# ---- The page -------------------------------------------------------------------
+
+INTRODUCTION = """\
+# The functions of RocksDB's C interface
+
+<!-- Written by compat/rocksdb/generate.py from functions.txt. -->
+
+The library of [rocksdb_c.md](rocksdb_c.md) has the {count} functions of RocksDB
+11.8's `rocksdb/c.h`. They are of three kinds. Names are without `rocksdb_`.
+
+- *Done*: the function does what RocksDB's does.
+- *Values*: it creates, destroys, sets or returns options. Below, the options are
+  *used*; *accepted*, which means that they change only the speed, so that they
+  have no effect and `LOG` names those that were set; or they *need* a feature
+  that Varve lacks. Then calls with another value than the default return "Not
+  implemented".
+- *Not supported*: it returns "Not implemented: Varve has no ...". If it has no
+  argument for errors, it returns null or 0, and `LOG` says so once.
+"""
+
+
+def listed(names):
+    """Names as Markdown, wrapped."""
+    return textwrap.fill(", ".join(f"`{name}`" for name in names), 79,
+                         initial_indent="  ", subsequent_indent="  ",
+                         break_on_hyphens=False, break_long_words=False)
+
+
+def by_feature(items):
+    """The names of items by feature, in the order of the table."""
+    features = {}
+    for item in items:
+        features.setdefault(item.feature, []).append(
+            item.name.removeprefix("rocksdb_"))
+    return features.items()
+
+
+def page(table):
+    """The text of docs/rocksdb_c_functions.md, of the newest version."""
+    newest = list(VERSIONS)[-1]
+    out = [INTRODUCTION.format(count=f"{len(table.functions(newest)):,}"),
+           "| group | done | values | not supported |", "|---|--:|--:|--:|"]
+    total = [0, 0, 0]
+    for group in table.groups:
+        kinds = [f.kind for f in group.functions if holds(f.versions, newest)]
+        counts = [kinds.count("done"),
+                  kinds.count("field") + kinds.count("object"),
+                  kinds.count("missing")]
+        if kinds:
+            out.append(f"| {group.title} | " + " | ".join(map(str, counts))
+                       + " |")
+        total = [a + b for a, b in zip(total, counts)]
+    out.append("| all | " + " | ".join(map(str, total)) + " |")
+    for group in table.groups:
+        missing = [f for f in group.functions
+                   if f.kind == "missing" and holds(f.versions, newest)]
+        if missing or group.objects:
+            out += ["", f"## {group.title}", ""]
+        for feature, names in by_feature(missing):
+            out += [f"- Not supported, {feature}:", listed(names)]
+        for one in group.objects:
+            fields = [v for v in one.fields if holds(v.versions, newest)]
+            feature = fields[0].feature
+            if all(v.feature == feature for v in fields) and feature:
+                out.append(f"- `{one.type}`, all options need {feature}.")
+                continue
+            for effect, text in (("used", "used"), ("accepted", "accepted"),
+                                 ("refused", "needs")):
+                for feature, names in by_feature(
+                        v for v in fields if v.effect == effect):
+                    what = f"{text} {feature}".strip()
+                    out += [f"- `{one.type}`, {what}:", listed(names)]
+    return "\n".join(out) + "\n"
+
+
 # ---- Files ----------------------------------------------------------------------
-
-
-def write(path, text):
-    """Writes a file, unless it has that content already."""
-    if path.exists() and path.read_text(encoding="utf-8") == text:
-        return
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--version", choices=VERSIONS, default="11")
+    parser.add_argument("--page", action="store_true",
+                        help="write the page that lists the functions")
+    parser.add_argument("--check", action="store_true",
+                        help="fail if a file would change")
     parser.add_argument("directory", type=Path)
     arguments = parser.parse_args()
     table = load()
-    write(arguments.directory / "rocksdb/c.h",
-          header(table, arguments.version))
-    write(arguments.directory / "fields.h", fields_header(table))
-    write(arguments.directory / "generated.cc",
-          sources(table, arguments.version))
+    files = {"rocksdb_c_functions.md": page(table)} if arguments.page else {
+        "rocksdb/c.h": header(table, arguments.version),
+        "fields.h": fields_header(table),
+        "generated.cc": sources(table, arguments.version)}
+    for name, text in files.items():
+        path = arguments.directory / name
+        if path.exists() and path.read_text(encoding="utf-8") == text:
+            continue
+        if arguments.check:
+            print(f"{path} is not what functions.txt says: run {__file__}")
+            return 1
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
     return 0
 
 

@@ -410,6 +410,13 @@ class DocsTest(unittest.TestCase):
                               capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stderr)
 
+    def test_page_of_rocksdb_functions_is_up_to_date(self):
+        generate = ROOT / "compat" / "rocksdb" / "generate.py"
+        done = subprocess.run([sys.executable, generate, "--page", "--check",
+                               ROOT / "docs"],
+                              capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stdout + done.stderr)
+
 
 if __name__ == "__main__":
     BUILD = Path(sys.argv.pop(1)).resolve()
