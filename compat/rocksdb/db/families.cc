@@ -7,17 +7,17 @@
 
 #include "compat/rocksdb/db/error_texts.h"
 #include "compat/rocksdb/options/log.h"
-#include "compat/rocksdb/options/translate.h"
 #include "compat/shared/settings.h"
 
 namespace varve::rocksdb_c {
 
 Status Describe(const char* const* names,
                 const rocksdb_options_t* const* options, int count,
+                const std::string& path,
                 std::vector<ColumnFamilyDescriptor>* families) {
   for (int i = 0; i < count; ++i) {
     ColumnFamilyOptions converted;
-    Status status = ToVarve(*options[i], &converted);
+    Status status = Convert(*options[i], path, &converted);
     if (!status.ok()) return status;
     families->emplace_back(names[i], converted);
   }
@@ -63,7 +63,7 @@ Status CreateFamilies(rocksdb_t* db, const rocksdb_options_t& options,
                       const char* const* names, int count,
                       std::vector<rocksdb_column_family_handle_t*>* families) {
   ColumnFamilyOptions converted;
-  Status status = ToVarve(options, &converted);
+  Status status = Convert(options, db->path, &converted);
   if (!status.ok()) return status;
   std::vector<ColumnFamilyHandle*> created;
   status = FamilyError(db->db->CreateColumnFamilies(

@@ -10,6 +10,7 @@
 
 #include "compat/rocksdb/db/handles.h"
 #include "compat/rocksdb/options/options.h"
+#include "compat/rocksdb/options/translate.h"
 
 namespace varve::rocksdb_c {
 
@@ -33,9 +34,20 @@ struct ArrayOf {
   }
 };
 
-// Converts the options of families. Stores one descriptor for each name.
+// Converts options of a database in `path`, or of its families, to the
+// engine's.
+template <typename Options>
+Status Convert(const rocksdb_options_t& options, const std::string& path,
+               Options* result) {
+  const Status status = CheckPaths(options, path);
+  return status.ok() ? ToVarve(options, result) : status;
+}
+
+// Converts the options of families of the database in `path`. Stores one
+// descriptor for each name.
 Status Describe(const char* const* names,
                 const rocksdb_options_t* const* options, int count,
+                const std::string& path,
                 std::vector<ColumnFamilyDescriptor>* families);
 
 // Returns a new handle, which takes over `rep`.

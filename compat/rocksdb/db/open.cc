@@ -13,7 +13,6 @@
 #include "compat/rocksdb/db/lifetime.h"
 #include "compat/rocksdb/options/log.h"
 #include "compat/rocksdb/options/options.h"
-#include "compat/rocksdb/options/translate.h"
 #include "compat/shared/observer.h"
 #include "compat/shared/settings.h"
 
@@ -35,17 +34,19 @@ struct Families {
   int count;
 };
 
-// Returns an error if the directory has a log of updates.
+// Returns an error if the directory has a log that is not empty.
 Status CheckNoLog(Env* env, const std::string& path) {
   std::vector<std::string> names;
-  const Status status = env->GetChildren(path, &names);
-  if (!status.ok()) return status;
+  Status status = env->GetChildren(path, &names);
   for (const std::string& name : names) {
     if (!name.ends_with(".log")) continue;
+    uint64_t bytes = 0;
+    if (status.ok()) status = env->GetFileSize(path + "/" + name, &bytes);
+    if (bytes == 0) continue;
     return Status::Corruption(
         "error_if_wal_file_exists is set, and there is a log", name);
   }
-  return Status::OK();
+  return status;
 }
 
 // Opens a database. Stores its handle in *db and one for each family in
@@ -56,11 +57,11 @@ Status OpenDatabase(const rocksdb_options_t& options, const std::string& path,
                     std::unique_ptr<rocksdb_t>* db) {
   const bool read_only = mode != Mode::kReadWrite;
   DBOptions converted;
-  Status status = ToVarve(options, &converted);
+  Status status = Convert(options, path, &converted);
   if (!status.ok()) return status;
   std::vector<ColumnFamilyDescriptor> descriptors;
-  status =
-      Describe(families.names, families.options, families.count, &descriptors);
+  status = Describe(families.names, families.options, families.count, path,
+                    &descriptors);
   if (!status.ok()) return status;
   status = compat::Settings::Get().Apply(&converted, &descriptors);
   if (!status.ok()) return status;
@@ -143,15 +144,11 @@ rocksdb_t* OpenFamilies(const rocksdb_options_t* options, const char* name,
   return Publish(std::move(db));
 }
 
-Mode ReadOnlyMode(unsigned char error_if_wal_file_exists) {
-  return error_if_wal_file_exists != 0 ? Mode::kReadOnlyWithoutLog
-                                       : Mode::kReadOnly;
-}
-
 }  // namespace
 }  // namespace varve::rocksdb_c
 
 using varve::Status;
+using varve::rocksdb_c::Convert;
 using varve::rocksdb_c::CopyBytes;
 using varve::rocksdb_c::Failed;
 using varve::rocksdb_c::Given;
@@ -166,13 +163,11 @@ rocksdb_t* rocksdb_open(const rocksdb_options_t* options, const char* name,
   return varve::rocksdb_c::OpenDefault(options, name, Mode::kReadWrite, errptr);
 }
 
-rocksdb_t* rocksdb_open_for_read_only(const rocksdb_options_t* options,
-                                      const char* name,
-                                      unsigned char error_if_wal_file_exists,
-                                      char** errptr) {
-  return varve::rocksdb_c::OpenDefault(
-      options, name, varve::rocksdb_c::ReadOnlyMode(error_if_wal_file_exists),
-      errptr);
+// RocksDB ignores the flag, too, for a database without further families.
+rocksdb_t* rocksdb_open_for_read_only(
+    const rocksdb_options_t* options, const char* name,
+    unsigned char /*error_if_wal_file_exists*/, char** errptr) {
+  return varve::rocksdb_c::OpenDefault(options, name, Mode::kReadOnly, errptr);
 }
 
 rocksdb_t* rocksdb_open_column_families(
@@ -195,7 +190,8 @@ rocksdb_t* rocksdb_open_for_read_only_column_families(
   return varve::rocksdb_c::OpenFamilies(
       options, name,
       {column_family_names, column_family_options, num_column_families},
-      varve::rocksdb_c::ReadOnlyMode(error_if_wal_file_exists),
+      error_if_wal_file_exists != 0 ? Mode::kReadOnlyWithoutLog
+                                    : Mode::kReadOnly,
       column_family_handles, errptr);
 }
 
@@ -212,7 +208,7 @@ char** rocksdb_list_column_families(const rocksdb_options_t* options,
     return nullptr;
   }
   varve::DBOptions converted;
-  Status status = ToVarve(*options, &converted);
+  Status status = Convert(*options, name, &converted);
   std::vector<std::string> names;
   if (status.ok()) {
     status = varve::DB::ListColumnFamilies(converted, name, &names);
@@ -235,7 +231,7 @@ void rocksdb_destroy_db(const rocksdb_options_t* options, const char* name,
                         char** errptr) {
   if (!Usable(errptr, Given{options, "options"}, Given{name, "name"})) return;
   varve::Options converted;
-  Status status = ToVarve(*options, &converted);
+  Status status = Convert(*options, name, &converted);
   if (status.ok()) status = varve::DestroyDB(name, converted);
   Failed(errptr, OpenError(status, name));
 }
@@ -244,7 +240,7 @@ void rocksdb_repair_db(const rocksdb_options_t* options, const char* name,
                        char** errptr) {
   if (!Usable(errptr, Given{options, "options"}, Given{name, "name"})) return;
   varve::Options converted;
-  Status status = ToVarve(*options, &converted);
+  Status status = Convert(*options, name, &converted);
   if (status.ok()) status = varve::RepairDB(name, converted);
   Failed(errptr, OpenError(status, name));
 }

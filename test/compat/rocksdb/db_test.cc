@@ -80,14 +80,12 @@ TEST_F(RocksDbCTest, DestroyRemovesAndRepairKeeps) {
 
 TEST_F(RocksDbCTest, ReadOnlyDatabasesRefuseWrites) {
   ASSERT_EQ(Put("a", "1"), "OK");
+  db_.reset();
   db_.reset(
-      rocksdb_open_for_read_only(options_.get(), path_.c_str(), 0, error_));
+      rocksdb_open_for_read_only(options_.get(), path_.c_str(), 1, error_));
   ASSERT_EQ(error_.Take(), "OK");
   EXPECT_EQ(Get("a"), "1");
   EXPECT_THAT(Put("a", "2"), StartsWith("Not implemented: "));
-  db_.reset(
-      rocksdb_open_for_read_only(options_.get(), path_.c_str(), 1, error_));
-  EXPECT_THAT(error_.Take(), StartsWith("Corruption: "));
 }
 
 // ---- Reads and writes -------------------------------------------------------
@@ -305,8 +303,8 @@ TEST_F(RocksDbCTest, TablesAreDescribed) {
       "/" + TakeText(rocksdb_sst_file_metadata_get_relative_filename(file)),
       name);
   EXPECT_EQ(TakeText(rocksdb_sst_file_metadata_get_directory(file)), path_);
-  EXPECT_EQ(TakeText(rocksdb_sst_file_metadata_get_largestkey(file, &size)),
-            "a");
+  char* const largest = rocksdb_sst_file_metadata_get_largestkey(file, &size);
+  EXPECT_EQ(TakeBytes(largest, size), "a");
   EXPECT_EQ(rocksdb_level_metadata_get_sst_file_metadata(level, 1), nullptr);
   rocksdb_sst_file_metadata_destroy(file);
   rocksdb_level_metadata_destroy(level);
@@ -412,13 +410,15 @@ TEST_F(RocksDbCTest, CheckpointsAreDatabases) {
 }
 
 TEST_F(RocksDbCTest, TheIdentityStays) {
-  size_t size = 0;
-  const std::string identity =
-      TakeText(rocksdb_get_db_identity(db_.get(), &size));
-  EXPECT_EQ(size, identity.size());
-  EXPECT_EQ(size, 36u);
+  const auto identity = [this] {
+    size_t size = 0;
+    char* const bytes = rocksdb_get_db_identity(db_.get(), &size);
+    return TakeBytes(bytes, size);
+  };
+  const std::string first = identity();
+  EXPECT_EQ(first.size(), 36u);
   Reopen();
-  EXPECT_EQ(TakeText(rocksdb_get_db_identity(db_.get(), &size)), identity);
+  EXPECT_EQ(identity(), first);
 }
 
 }  // namespace

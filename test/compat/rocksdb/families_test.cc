@@ -20,7 +20,8 @@ using testing::StartsWith;
 class RocksDbCFamiliesTest : public ProgramTest {
  protected:
   // Opens the database with these families, and stores their handles.
-  void OpenWith(const std::vector<const char*>& names, bool read_only = false) {
+  void OpenWith(const std::vector<const char*>& names, bool read_only = false,
+                unsigned char error_if_log = 0) {
     Close();
     const std::vector<const rocksdb_options_t*> options(names.size(),
                                                         options_.get());
@@ -29,7 +30,7 @@ class RocksDbCFamiliesTest : public ProgramTest {
     db_.reset(read_only
                   ? rocksdb_open_for_read_only_column_families(
                         options_.get(), path_.c_str(), count, names.data(),
-                        options.data(), handles.data(), 0, error_)
+                        options.data(), handles.data(), error_if_log, error_)
                   : rocksdb_open_column_families(
                         options_.get(), path_.c_str(), count, names.data(),
                         options.data(), handles.data(), error_));
@@ -69,6 +70,8 @@ TEST_F(RocksDbCFamiliesTest, AreCreatedOpenedAndListed) {
   OpenWith({"default", "one"}, /*read_only=*/true);
   ASSERT_EQ(error_.Take(), "OK");
   EXPECT_EQ(GetFrom(families_[1].get(), "a"), "1");
+  OpenWith({"default", "one"}, /*read_only=*/true, /*error_if_log=*/1);
+  EXPECT_THAT(error_.Take(), StartsWith("Corruption: "));
 }
 
 TEST_F(RocksDbCFamiliesTest, HandlesHaveIdsAndNames) {
@@ -76,13 +79,15 @@ TEST_F(RocksDbCFamiliesTest, HandlesHaveIdsAndNames) {
   const FamilyPtr first(rocksdb_get_default_column_family_handle(db_.get()));
   const FamilyPtr one = Create("one");
   ASSERT_EQ(error_.Take(), "OK");
-  size_t size = 0;
-  EXPECT_EQ(TakeText(rocksdb_column_family_handle_get_name(first.get(), &size)),
-            "default");
-  EXPECT_EQ(size, 7u);
+  const auto name = [](const FamilyPtr& family) {
+    size_t size = 0;
+    char* const bytes =
+        rocksdb_column_family_handle_get_name(family.get(), &size);
+    return TakeBytes(bytes, size);
+  };
+  EXPECT_EQ(name(first), "default");
   EXPECT_EQ(rocksdb_column_family_handle_get_id(first.get()), 0u);
-  EXPECT_EQ(TakeText(rocksdb_column_family_handle_get_name(one.get(), &size)),
-            "one");
+  EXPECT_EQ(name(one), "one");
   EXPECT_EQ(rocksdb_column_family_handle_get_id(one.get()), 1u);
 }
 
@@ -99,9 +104,12 @@ TEST_F(RocksDbCFamiliesTest, OpenNamesMissingAndUnopenedFamilies) {
   OpenWith({"one"});
   EXPECT_EQ(error_.Take(),
             "Invalid argument: Default column family not specified");
-  EXPECT_EQ(rocksdb_list_column_families(options_.get(), "/no/such/directory",
-                                         nullptr, nullptr),
-            nullptr);
+  size_t count = 0;
+  rocksdb_list_column_families_destroy(
+      rocksdb_list_column_families(options_.get(), "/no/such/directory", &count,
+                                   error_),
+      count);
+  EXPECT_THAT(error_.Take(), StartsWith("IO error: No such file or directory"));
 }
 
 TEST_F(RocksDbCFamiliesTest, SeveralAreCreatedAtOnce) {

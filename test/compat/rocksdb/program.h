@@ -64,10 +64,15 @@ inline OptionsPtr Creating() {
   return options;
 }
 
-// Returns the text of a result from malloc, which it frees; "null" for null.
+// Return a result from malloc, which they free; "null" for null.
 inline std::string TakeText(char* text) {
   std::string copy = text == nullptr ? "null" : text;
   rocksdb_free(text);
+  return copy;
+}
+inline std::string TakeBytes(char* bytes, size_t size) {
+  std::string copy = bytes == nullptr ? "null" : std::string(bytes, size);
+  rocksdb_free(bytes);
   return copy;
 }
 
@@ -149,9 +154,8 @@ class ProgramTest : public testing::Test {
  private:
   std::string Taken(char* value, size_t size) {
     const std::string error = error_.Take();
-    std::string text = value == nullptr ? "null" : std::string(value, size);
-    rocksdb_free(value);
-    return error == "OK" ? text : error;
+    const std::string taken = TakeBytes(value, size);
+    return error == "OK" ? taken : error;
   }
 };
 
