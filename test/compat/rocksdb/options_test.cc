@@ -417,6 +417,28 @@ TEST_F(RocksDbLogTest, OptionsCanBeDestroyedAfterOpen) {
   EXPECT_EQ(Get("a"), "1");
 }
 
+TEST_F(RocksDbLogTest, MissingFeaturesAreRefused) {
+  OptionsPtr options(rocksdb_options_create_copy(options_.get()));
+  rocksdb_options_set_compaction_style(options.get(), rocksdb_fifo_compaction);
+  EXPECT_EQ(rocksdb_open(options.get(), path_.c_str(), error_), nullptr);
+  EXPECT_EQ(error_.Take(), "Not implemented: Varve has no FIFO compaction");
+
+  options.reset(rocksdb_options_create_copy(options_.get()));
+  rocksdb_options_set_wal_dir(options.get(), directory_.Sub("wal").c_str());
+  EXPECT_EQ(rocksdb_open(options.get(), path_.c_str(), error_), nullptr);
+  EXPECT_EQ(error_.Take(),
+            "Not implemented: Varve has no separate directory for logs");
+  rocksdb_options_set_wal_dir(options.get(), path_.c_str());
+  db_.reset(rocksdb_open(options.get(), path_.c_str(), error_));
+  EXPECT_EQ(error_.Take(), "OK");
+
+  const ReadOptionsPtr read(rocksdb_readoptions_create());
+  rocksdb_readoptions_set_read_tier(read.get(), 1);
+  size_t size = 0;
+  EXPECT_EQ(rocksdb_get(db_.get(), read.get(), "a", 1, &size, error_), nullptr);
+  EXPECT_THAT(error_.Take(), StartsWith("Not implemented: Varve has no "));
+}
+
 TEST_F(RocksDbLogTest, LoadsTheNewestOptionsFile) {
   Open();
   db_.reset();
