@@ -38,9 +38,13 @@ void rocksdb_options_set_block_based_table_factory(
 void rocksdb_options_set_plain_table_factory(
     rocksdb_options_t* options, uint32_t /*user_key_len*/,
     int /*bloom_bits_per_key*/, double /*hash_table_ratio*/,
-    size_t /*index_sparseness*/, size_t /*huge_page_tlb_size*/,
-    char /*encoding_type*/, unsigned char /*full_scan_mode*/,
-    unsigned char /*store_index_in_file*/) {
+    size_t /*index_sparseness*/
+#if VARVE_ROCKSDB_C_VERSION >= 1000
+    ,
+    size_t /*huge_page_tlb_size*/, char /*encoding_type*/,
+    unsigned char /*full_scan_mode*/, unsigned char /*store_index_in_file*/
+#endif
+) {
   if (options != nullptr) options->table_format = TableFormat::kPlain;
 }
 
