@@ -7,9 +7,10 @@
 // operands and single deletions of the default family are skipped if they have
 // no callback.
 
+#include <rocksdb/c.h>
+
 #include "compat/rocksdb/base.h"
 #include "compat/rocksdb/batch/write_batch.h"
-#include "rocksdb/c.h"
 #include "varve/status.h"
 
 namespace {

@@ -3,14 +3,14 @@
 // The updates of write batches. These calls report no errors: an update with a
 // wrong argument is left out.
 
+#include <rocksdb/c.h>
+
 #include <string>
 
 #include "compat/rocksdb/base.h"
 #include "compat/rocksdb/batch/write_batch.h"
 #include "compat/rocksdb/db/handles.h"
-#include "rocksdb/c.h"
 
-using varve::Slice;
 using varve::rocksdb_c::Bytes;
 using varve::rocksdb_c::Given;
 using varve::rocksdb_c::Usable;

@@ -3,10 +3,11 @@
 // Write batches without their updates; those are in updates.cc.
 #include "compat/rocksdb/batch/write_batch.h"
 
+#include <rocksdb/c.h>
+
 #include <string>
 
 #include "compat/rocksdb/base.h"
-#include "rocksdb/c.h"
 
 using varve::rocksdb_c::Bytes;
 using varve::rocksdb_c::Failed;

@@ -1,13 +1,14 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
+#include <rocksdb/c.h>
+
 #include <cstddef>
 #include <memory>
 #include <string>
 #include <utility>
 
 #include "compat/rocksdb/callbacks/callback_state.h"
-#include "rocksdb/c.h"
 #include "varve/compaction_filter.h"
 
 // A compaction filter of the program. In options it belongs to the program; a

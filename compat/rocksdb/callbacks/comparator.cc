@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "compat/rocksdb/callbacks/comparator.h"
 
-#include "rocksdb/c.h"
+#include <rocksdb/c.h>
 
 extern "C" {
 

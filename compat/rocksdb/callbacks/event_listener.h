@@ -5,13 +5,14 @@
 // that the engine does not report are missing functions (functions.txt), and
 // so are subcompactions, ingested files and sealed memtables.
 
+#include <rocksdb/c.h>
+
 #include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "compat/rocksdb/callbacks/callback_state.h"
-#include "rocksdb/c.h"
 #include "varve/listener.h"
 #include "varve/status.h"
 

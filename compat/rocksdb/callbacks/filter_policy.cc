@@ -1,9 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "compat/rocksdb/callbacks/filter_policy.h"
 
-#include <algorithm>
+#include <rocksdb/c.h>
 
-#include "rocksdb/c.h"
+#include <algorithm>
 
 namespace {
 

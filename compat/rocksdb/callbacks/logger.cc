@@ -2,6 +2,7 @@
 #include "compat/rocksdb/callbacks/logger.h"
 
 #include <pthread.h>
+#include <rocksdb/c.h>
 
 #include <cstdarg>
 #include <cstddef>
@@ -9,8 +10,6 @@
 #include <ctime>
 #include <string>
 #include <utility>
-
-#include "rocksdb/c.h"
 
 namespace {
 

@@ -1,10 +1,11 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "compat/rocksdb/callbacks/merge_operator.h"
 
+#include <rocksdb/c.h>
+
 #include <cstdlib>
 
 #include "compat/rocksdb/options/options.h"
-#include "rocksdb/c.h"
 
 namespace {
 

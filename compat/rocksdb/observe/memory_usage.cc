@@ -3,6 +3,8 @@
 // The memory of databases and caches. Databases that were closed after they
 // were added use none.
 
+#include <rocksdb/c.h>
+
 #include <algorithm>
 #include <memory>
 #include <string>
@@ -13,7 +15,6 @@
 #include "compat/rocksdb/db/families.h"
 #include "compat/rocksdb/db/handles.h"
 #include "compat/rocksdb/options/options.h"
-#include "rocksdb/c.h"
 
 using varve::rocksdb_c::Given;
 using varve::rocksdb_c::Open;

@@ -4,11 +4,12 @@
 // thread created the handle, because a thread's context ends with it.
 #include "varve/perf_context.h"
 
+#include <rocksdb/c.h>
+
 #include <string>
 
 #include "compat/rocksdb/base.h"
 #include "compat/rocksdb/observe/perf_counters.h"
-#include "rocksdb/c.h"
 
 using varve::GetPerfContext;
 using varve::PerfLevel;

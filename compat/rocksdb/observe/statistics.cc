@@ -4,6 +4,8 @@
 // are 0.
 #include "varve/statistics.h"
 
+#include <rocksdb/c.h>
+
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
@@ -12,7 +14,6 @@
 #include "compat/rocksdb/base.h"
 #include "compat/rocksdb/observe/statistics_names.h"
 #include "compat/rocksdb/options/options.h"
-#include "rocksdb/c.h"
 
 using varve::HistogramData;
 using varve::Statistics;

@@ -1,8 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "compat/rocksdb/observe/write_buffer_manager.h"
 
+#include <rocksdb/c.h>
+
 #include "compat/rocksdb/options/options.h"
-#include "rocksdb/c.h"
 
 extern "C" {
 
