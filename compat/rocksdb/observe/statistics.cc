@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
+#include <iterator>
 #include <string>
 
 #include "compat/rocksdb/base.h"
@@ -104,7 +105,7 @@ char* rocksdb_options_statistics_get_string(rocksdb_options_t* options) {
 uint64_t rocksdb_options_statistics_get_ticker_count(rocksdb_options_t* options,
                                                      uint32_t ticker_type) {
   const Statistics* const statistics = StatisticsOf(options);
-  if (statistics == nullptr || ticker_type >= kTickerNames.size()) return 0;
+  if (statistics == nullptr || ticker_type >= std::size(kTickerNames)) return 0;
   return TickerOf(*statistics, kTickerNames[ticker_type]);
 }
 
@@ -113,7 +114,7 @@ void rocksdb_options_statistics_get_histogram_data(
     rocksdb_statistics_histogram_data_t* const data) {
   if (data == nullptr) return;
   const Statistics* const statistics = StatisticsOf(options);
-  data->rep = statistics == nullptr || type >= kHistogramNames.size()
+  data->rep = statistics == nullptr || type >= std::size(kHistogramNames)
                   ? HistogramData()
                   : HistogramOf(*statistics, kHistogramNames[type]);
 }

@@ -5,11 +5,9 @@
 // of a name is the number that programs use. Varve has some of them, with the
 // prefix "varve.".
 
-#include <array>
-
 namespace varve::rocksdb_c {
 
-inline constexpr std::array kTickerNames = {
+inline constexpr const char* kTickerNames[] = {
     // clang-format off
     "block.cache.miss",
     "block.cache.hit",
@@ -277,7 +275,7 @@ inline constexpr std::array kTickerNames = {
     // clang-format on
 };
 
-inline constexpr std::array kHistogramNames = {
+inline constexpr const char* kHistogramNames[] = {
     // clang-format off
     "db.get.micros",
     "db.write.micros",
