@@ -38,7 +38,7 @@ std::string WordOf(bool value) { return value ? "true" : "false"; }
 
 // Returns the value as RocksDB's LOG has it.
 std::string ValueText(const Field& field, const void* fields) {
-  const std::string text = field.text(fields);
+  std::string text = field.text(fields);
   int number;
   if (!ParseField(text, &number)) return text;
   const std::string_view name = field.name;
