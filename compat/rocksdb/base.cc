@@ -1,12 +1,13 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "compat/rocksdb/base.h"
 
+#include <rocksdb/c.h>
+
 #include <mutex>
 #include <set>
 
 #include "compat/rocksdb/generated.h"
 #include "compat/rocksdb/options/log.h"
-#include "rocksdb/c.h"
 
 namespace varve::rocksdb_c {
 
