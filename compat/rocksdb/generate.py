@@ -357,20 +357,16 @@ def fields_header(table):
 
 def body_of_missing(function):
     """The statements of a function whose feature does not exist."""
-    out = []
-    if not function.name.endswith("_destroy"):
-        for parameter in function.parameters:
-            if parameter.name in ("errptr", "errs"):
-                continue
-            if parameter.count:
-                out.append(f"Clear({parameter.name}, {parameter.count});")
-            elif parameter.is_output():
-                out.append(f"Clear({parameter.name}, 1);")
-    last = function.parameters[-1] if function.parameters else None
-    if last and last.name == "errptr":
+    last = function.parameters[-1].name if function.parameters else ""
+    if (function.name.endswith(("_destroy", "_close"))
+            and last not in ("errptr", "errs")):
+        return []  # Nothing was created, so the argument is null.
+    out = [f"Clear({p.name}, {p.count or 1});" for p in function.parameters
+           if p.is_output() and p.name not in ("errptr", "errs")]
+    if last == "errptr":
         out.append(f"ReplaceError(errptr, Missing(\"{function.feature}\"));")
-    elif last and last.name == "errs":
-        out.append(f"SetErrors(errs, {last.count}, "
+    elif last == "errs":
+        out.append(f"SetErrors(errs, {function.parameters[-1].count}, "
                    f"\"{function.feature}\");")
     else:
         out.append(f"NoteMissing(\"{function.name}\", "
@@ -416,7 +412,7 @@ def definition(function, body):
         p.declaration(p.name in used)
         for p in function.parameters)
     head = packed(f"{function.result} {function.name}({parameters}) {{")
-    return f"{head}\n{text}\n}}"
+    return f"{head}\n{text}\n}}" if body else f"{head}}}"
 
 
 def sources(table, version):
