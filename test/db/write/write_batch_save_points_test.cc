@@ -18,11 +18,11 @@ namespace {
 TEST(WriteBatchSavePointsTest, AreNotFoundWithoutOne) {
   WriteBatch batch;
   batch.Put("key", "value");
-  EXPECT_TRUE(batch.RollbackToSavePoint().IsNotFound());
-  EXPECT_TRUE(batch.PopSavePoint().IsNotFound());
+  EXPECT_TRUE(IsNotFound(batch.RollbackToSavePoint()));
+  EXPECT_TRUE(IsNotFound(batch.PopSavePoint()));
   batch.SetSavePoint();
-  ASSERT_OK(batch.PopSavePoint());
-  EXPECT_TRUE(batch.RollbackToSavePoint().IsNotFound());
+  ASSERT_TRUE(Ok(batch.PopSavePoint()));
+  EXPECT_TRUE(IsNotFound(batch.RollbackToSavePoint()));
   EXPECT_EQ(batch.Count(), 1U);
 }
 
@@ -42,7 +42,7 @@ TEST(WriteBatchSavePointsTest, RollBackEachKindOfUpdate) {
     batch.SetSavePoint();
     update(&batch);
     EXPECT_NE(batch.Data(), before);
-    ASSERT_OK(batch.RollbackToSavePoint());
+    ASSERT_TRUE(Ok(batch.RollbackToSavePoint()));
     EXPECT_EQ(batch.Data(), before);
   }
 }
@@ -85,37 +85,37 @@ TEST(WriteBatchSavePointsTest, AreClearedCopiedAndMoved) {
   batch.Put("key", "value");
   WriteBatch copy(batch);
   WriteBatch moved(std::move(batch));
-  ASSERT_OK(copy.RollbackToSavePoint());
+  ASSERT_TRUE(Ok(copy.RollbackToSavePoint()));
   EXPECT_EQ(copy.Count(), 0U);
-  ASSERT_OK(moved.RollbackToSavePoint());
+  ASSERT_TRUE(Ok(moved.RollbackToSavePoint()));
   EXPECT_EQ(moved.Count(), 0U);
   moved.SetSavePoint();
   moved.Clear();
-  EXPECT_TRUE(moved.PopSavePoint().IsNotFound());
+  EXPECT_TRUE(IsNotFound(moved.PopSavePoint()));
 }
 
 // After the rollback the batch has no update of the family, and no merge
 // operand, which its families do not accept.
 TEST(WriteBatchSavePointsTest, RollBackFamiliesAndMerges) {
-  TempDir dir;
+  test::TempDir dir;
   Options options;
   options.create_if_missing = true;
   std::unique_ptr<DB> db;
-  ASSERT_OK(DB::Open(options, dir.path(), &db));
+  ASSERT_TRUE(Ok(DB::Open(options, dir.path(), &db)));
   ColumnFamilyHandle* family = nullptr;
-  ASSERT_OK(db->CreateColumnFamily(options, "family", &family));
+  ASSERT_TRUE(Ok(db->CreateColumnFamily(options, "family", &family)));
   WriteBatch batch;
   batch.Put("key", "value");
   batch.SetSavePoint();
   batch.Put(family, "key", "value");
   batch.Merge("key", "operand");
-  ASSERT_OK(batch.RollbackToSavePoint());
-  ASSERT_OK(db->DropColumnFamily(family));
-  ASSERT_OK(db->Write(WriteOptions(), &batch));
+  ASSERT_TRUE(Ok(batch.RollbackToSavePoint()));
+  ASSERT_TRUE(Ok(db->DropColumnFamily(family)));
+  ASSERT_TRUE(Ok(db->Write(WriteOptions(), &batch)));
   std::string value;
-  ASSERT_OK(db->Get(ReadOptions(), "key", &value));
+  ASSERT_TRUE(Ok(db->Get(ReadOptions(), "key", &value)));
   EXPECT_EQ(value, "value");
-  ASSERT_OK(db->DestroyColumnFamilyHandle(family));
+  ASSERT_TRUE(Ok(db->DestroyColumnFamilyHandle(family)));
 }
 
 }  // namespace
