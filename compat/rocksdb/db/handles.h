@@ -84,7 +84,7 @@ struct rocksdb_iterator_t {
   std::shared_ptr<varve::rocksdb_c::KeptBounds> bounds;
   // Not null if the iterator is to stay within one prefix.
   std::shared_ptr<const varve::rocksdb_c::SliceTransform> extractor;
-  bool is_tailing = false;  // Each seek sees the newest state.
+  bool is_tailing = false;  // See db/tailing_iterator.h.
   std::unique_ptr<varve::Iterator> rep;
 };
 
@@ -93,7 +93,8 @@ struct rocksdb_pinnableslice_t {
 };
 
 struct rocksdb_checkpoint_t {
-  std::weak_ptr<varve::DB> db;
+  rocksdb_t* db = nullptr;  // It can be gone: see IsOpen in db/lifetime.h.
+  std::weak_ptr<varve::DB> owned;
 };
 
 namespace varve::rocksdb_c {

@@ -12,6 +12,7 @@
 #include "compat/rocksdb/db/handles.h"
 #include "compat/rocksdb/db/lifetime.h"
 #include "compat/rocksdb/db/prefix_iterator.h"
+#include "compat/rocksdb/db/tailing_iterator.h"
 
 namespace varve::rocksdb_c {
 namespace {
@@ -75,6 +76,15 @@ void Attach(rocksdb_iterator_t* iterator, std::unique_ptr<Iterator> engine) {
           : NewPrefixIterator(std::move(engine), iterator->extractor);
 }
 
+// Gives the handle a new iterator of the engine.
+void AttachNew(rocksdb_iterator_t* iterator) {
+  Attach(iterator, iterator->is_tailing
+                       ? NewTailingIterator(iterator->db, iterator->family,
+                                            iterator->options)
+                       : iterator->db->NewIterator(iterator->options,
+                                                   iterator->family.get()));
+}
+
 // Returns an iterator that is never valid. The program gets the error from
 // rocksdb_iter_get_error.
 rocksdb_iterator_t* NewInvalid(const Status& status) {
@@ -89,8 +99,7 @@ rocksdb_iterator_t* Create(rocksdb_t* db, const rocksdb_readoptions_t* options,
   if (!status.ok()) return NewInvalid(status);
   if (options->refused != nullptr) return NewInvalid(Missing(options->refused));
   auto iterator = Parts(*options).NewHandle(*db, family);
-  Attach(iterator.get(),
-         db->db->NewIterator(iterator->options, iterator->family.get()));
+  AttachNew(iterator.get());
   return iterator.release();
 }
 
@@ -99,8 +108,7 @@ rocksdb_iterator_t* Create(rocksdb_t* db, const rocksdb_readoptions_t* options,
 void Renew(rocksdb_iterator_t* iterator) {
   iterator->options.snapshot = nullptr;
   std::unique_ptr<Iterator> old = std::move(iterator->rep);
-  Attach(iterator,
-         iterator->db->NewIterator(iterator->options, iterator->family.get()));
+  AttachNew(iterator);
   LetGo([&old] { old.reset(); });
 }
 
@@ -114,12 +122,6 @@ bool CanSeek(rocksdb_iterator_t* iterator, const Bytes& key) {
   iterator->db = nullptr;
   LetGo([&] { iterator->rep = NewErrorIterator(Check(key)); });
   return false;
-}
-
-// Called before each seek.
-void SeeNewest(rocksdb_iterator_t* iterator) {
-  if (iterator->is_tailing && iterator->db != nullptr) [[unlikely]]
-    Renew(iterator);
 }
 
 bool IsValid(const rocksdb_iterator_t* iterator) {
@@ -145,6 +147,7 @@ rocksdb_slice_t ToSlice(const Slice& bytes) {
 
 using varve::rocksdb_c::ArrayOf;
 using varve::rocksdb_c::Attach;
+using varve::rocksdb_c::AttachNew;
 using varve::rocksdb_c::Bytes;
 using varve::rocksdb_c::CanSeek;
 using varve::rocksdb_c::Check;
@@ -155,7 +158,6 @@ using varve::rocksdb_c::IsValid;
 using varve::rocksdb_c::Open;
 using varve::rocksdb_c::Parts;
 using varve::rocksdb_c::Ready;
-using varve::rocksdb_c::SeeNewest;
 using varve::rocksdb_c::Show;
 using varve::rocksdb_c::ShowNothing;
 using varve::rocksdb_c::ToSlice;
@@ -201,7 +203,11 @@ void rocksdb_create_iterators(rocksdb_t* db, rocksdb_readoptions_t* opts,
   }
   for (size_t i = 0; i < size; ++i) {
     auto iterator = parts.NewHandle(*db, column_families[i]);
-    Attach(iterator.get(), std::move(created[i]));
+    if (parts.is_tailing) {
+      AttachNew(iterator.get());
+    } else {
+      Attach(iterator.get(), std::move(created[i]));
+    }
     iterators[i] = iterator.release();
   }
 }
@@ -217,20 +223,17 @@ unsigned char rocksdb_iter_valid(const rocksdb_iterator_t* iter) {
 
 void rocksdb_iter_seek_to_first(rocksdb_iterator_t* iter) {
   if (!CanSeek(iter, {})) return;
-  SeeNewest(iter);
   iter->rep->SeekToFirst();
 }
 
 void rocksdb_iter_seek_to_last(rocksdb_iterator_t* iter) {
   if (!CanSeek(iter, {})) return;
-  SeeNewest(iter);
   iter->rep->SeekToLast();
 }
 
 void rocksdb_iter_seek(rocksdb_iterator_t* iter, const char* k, size_t klen) {
   const Bytes key{k, klen, "k"};
   if (!CanSeek(iter, key)) return;
-  SeeNewest(iter);
   iter->rep->Seek(key.slice());
 }
 
@@ -238,7 +241,6 @@ void rocksdb_iter_seek_for_prev(rocksdb_iterator_t* iter, const char* k,
                                 size_t klen) {
   const Bytes key{k, klen, "k"};
   if (!CanSeek(iter, key)) return;
-  SeeNewest(iter);
   iter->rep->SeekForPrev(key.slice());
 }
 

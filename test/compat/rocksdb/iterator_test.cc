@@ -90,7 +90,9 @@ TEST_F(RocksDbCIteratorTest, ATailingIteratorSeesNewKeys) {
   EXPECT_EQ(rocksdb_iter_valid(iterator.get()), 0);
   ASSERT_EQ(Put("c", "new"), "OK");
   rocksdb_iter_seek(iterator.get(), "c", 1);
-  EXPECT_EQ(Rest(iterator.get()), "c=new ");
+  EXPECT_EQ(Entry(iterator.get()), "c=new");
+  ASSERT_EQ(Put("d", "newer"), "OK");
+  EXPECT_EQ(Rest(iterator.get()), "c=new d=newer ");
 }
 
 TEST_F(RocksDbCIteratorTest, IteratorsOfFamiliesSeeOneMoment) {
