@@ -87,7 +87,7 @@ elseif(VARVE_LIBRARIES_LEFT_OUT)
       "The packages contain all of Varve, and this tree was built without ${left_out}. Install these libraries (tools/install_deps bench) and configure with VARVE_WITH_... of AUTO or ON."
   )
 elseif(NOT VARVE_BUILD_TOOLS OR NOT VARVE_BUILD_SHARED
-       OR NOT TARGET varve_leveldb OR NOT TARGET varve_rocksdb)
+       OR NOT TARGET varve_leveldb OR NOT TARGET varve_rocksdb_7_8)
   set(deb_refusal
       "The packages contain the shared library, the tools and the libraries that replace LevelDB's and RocksDB's: configure with VARVE_BUILD_SHARED, VARVE_BUILD_TOOLS and VARVE_BUILD_COMPAT, and with Python 3."
   )

@@ -112,6 +112,10 @@ function(varve_install_libraries libdir prefix)
     set(rocksdb COMPONENT ${prefix}rocksdb ${ARGN})
     install(TARGETS varve_rocksdb
             LIBRARY DESTINATION "${rocksdb_dir}" ${rocksdb})
+    if(TARGET varve_rocksdb_7_8)
+      install(TARGETS varve_rocksdb_7_8
+              LIBRARY DESTINATION "${rocksdb_dir}" ${rocksdb})
+    endif()
     install(FILES "${PROJECT_BINARY_DIR}/compat_rocksdb/rocksdb/c.h"
             DESTINATION "${rocksdb_dir}/include/rocksdb" ${rocksdb})
     # One program for both libraries, which looks at its name.
