@@ -229,7 +229,9 @@ int main(int /*argc*/, char** argv) {
   std::string text;
   if (!db->GetProperty(rocksdb::DB::Properties::kStats, &text)) return 1;
   if (!db->GetProperty("rocksdb.num-files-at-level0", &text)) return 1;
-  rocksdb::Range range(Key(0), Key(1000));
+  const std::string first = Key(0);
+  const std::string last = Key(1000);
+  rocksdb::Range range(first, last);
   uint64_t size = 0;
   Check(db->GetApproximateSizes(&range, 1, &size));
 
