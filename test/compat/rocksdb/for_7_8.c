@@ -67,7 +67,7 @@ int main(int argc, char** argv) {
   rocksdb_iter_destroy(it);
 
   rocksdb_enable_file_deletions(db, 1, &error);
-  free(error);  /* An error or none, but no wrong pointer. */
+  free(error); /* An error or none, but no wrong pointer. */
 
   rocksdb_options_t* plain = rocksdb_options_create();
   rocksdb_options_set_plain_table_factory(plain, 8, 10, 0.75, 16);
