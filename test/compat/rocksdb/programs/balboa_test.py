@@ -12,7 +12,6 @@ Usage: balboa_test.py LIBRARY
 import collections
 import contextlib
 import json
-import re
 import signal
 import socket
 import subprocess
@@ -21,10 +20,9 @@ import time
 import urllib.request
 from pathlib import Path
 
-from parts import (ROCKSDB, VARVE, Library, need_program, not_run, run,
+from parts import (DEBIAN_SONAME, VARVE, Library, debian_rocksdb, need_program,
                    work_directory)
 
-SONAME = "librocksdb.so.7.8"
 ANSWERS, NAMES = 300, 40
 FEEDERS = """\
 feeder:
@@ -33,15 +31,6 @@ feeder:
       path: {}
       input_format: suricata_dns
 """
-
-
-def debian_library():
-    """Returns RocksDB as Debian packages it."""
-    found = re.search(re.escape(SONAME) + r".* => (\S+)",
-                      run(["/sbin/ldconfig", "-p"]))
-    if not found:
-        not_run(f"{SONAME} is missing (Debian package librocksdb7.8)")
-    return Library(ROCKSDB, found.group(1), SONAME)
 
 
 def free_port():
@@ -154,7 +143,7 @@ class Balboa:
 
 def main():
     need_program("balboa", "balboa")
-    found = [debian_library(), Library(VARVE, sys.argv[1], SONAME)]
+    found = [debian_rocksdb(), Library(VARVE, sys.argv[1], DEBIAN_SONAME)]
     with work_directory("balboa") as place:
         for order in (found, found[::-1], found[1:]):
             directory = Path(place) / "-".join(l.name for l in order)

@@ -33,6 +33,7 @@ from programs import (FULL, NOT_RUN, need_program, not_run, print_row, run,
 HERE = Path(__file__).resolve().parent
 ROCKSDB_SYS = "0.19.0"  # RocksDB 11.8.1
 VARVE, ROCKSDB = "Varve", "RocksDB"
+DEBIAN_SONAME = "librocksdb.so.7.8"
 
 
 def cache(*words):
@@ -200,6 +201,15 @@ def libraries():
     varve = Library(VARVE, sys.argv[1])
     other = rocksdb(varve.soname)
     return [varve, other] if other else [varve]
+
+
+def debian_rocksdb(soname=DEBIAN_SONAME):
+    """Returns RocksDB as Debian packages it."""
+    found = re.search(re.escape(DEBIAN_SONAME) + r".* => (\S+)",
+                      run(["/sbin/ldconfig", "-p"]))
+    if not found:
+        not_run(f"{DEBIAN_SONAME} is missing (Debian package librocksdb7.8)")
+    return Library(ROCKSDB, found.group(1), soname)
 
 
 def expected_failures(name, library):

@@ -2,8 +2,9 @@
 # Varve: a key-value storage engine. MIT licence, see LICENSE.
 """Goal: a Python program that calls RocksDB's C interface through cffi, by the
 package rockstore of PyPI, works on Varve's librocksdb.so. Method: sessions in
-turn on RocksDB and on Varve, on one directory, each in a process of its own,
-which checks all contents against a dictionary before and after it changes them.
+turn on Debian's RocksDB 7.8 and on Varve, on one directory, each in a process
+of its own, which checks all contents against a dictionary before and after it
+changes them.
 
 Other Python packages that were looked at contain RocksDB (rocksdict,
 rocksdb-py), or call its C++ interface (python-rocksdb, aimrocks).
@@ -16,7 +17,8 @@ import random
 import sys
 from pathlib import Path
 
-from parts import cache, fetch, find, libraries, locked, run, work_directory
+from parts import (VARVE, Library, cache, debian_rocksdb, fetch, find, locked,
+                   run, work_directory)
 
 VERSION = "0.2.0"
 SESSIONS = 20
@@ -112,7 +114,9 @@ def main():
         return 0
     with locked():
         interpreter = python()
-    found = libraries()
+    # The package opens this name.
+    found = [Library(VARVE, sys.argv[1], "librocksdb.so"),
+             debian_rocksdb("librocksdb.so")]
     with work_directory("rockstore") as place:
         for session in range(SESSIONS):
             library = found[session % len(found)]
