@@ -148,8 +148,10 @@ Status VersionBuilder::CollectLevels(LevelFiles* levels) const {
     auto& files = (*levels)[level];
     files.clear();
     for (const auto& [number, file] : levels_[level]) {
-      // A file with an exclusive end has no entry at or after that end.
-      if (comparator_->Compare(file->smallest, file->largest) > 0 ||
+      // A file with an exclusive end has no entry at or after that end. A file
+      // of one entry needs no comparison, which is a call of the program.
+      if ((file->smallest != file->largest &&
+           comparator_->Compare(file->smallest, file->largest) > 0) ||
           (file->EndIsExclusive() &&
            comparator_->CompareUser(file->smallest_user_key(),
                                     file->largest_user_key()) == 0)) {

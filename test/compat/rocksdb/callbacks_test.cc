@@ -57,6 +57,27 @@ TEST(RocksDbComparatorTest, OrdersKeys) {
   EXPECT_EQ(state.destroyed, 1);
 }
 
+int CompareNever(void* state, const char* /*a*/, size_t /*a_size*/,
+                 const char* /*b*/, size_t /*b_size*/) {
+  static_cast<State*>(state)->calls.push_back("compare");
+  return 0;
+}
+
+TEST(RocksDbComparatorTest, IsNotCalledForOneKey) {
+  State state;
+  rocksdb_comparator_t* const comparator =
+      rocksdb_comparator_create(&state, Destroy, CompareNever, Name);
+  {
+    Database database;
+    rocksdb_options_set_comparator(database.options(), comparator);
+    database.Open();
+    database.Put("key", "value");
+    database.Flush();
+  }
+  rocksdb_comparator_destroy(comparator);
+  EXPECT_THAT(state.calls, ElementsAre());
+}
+
 // ---- Merge operators ----
 
 // Appends operands, and notes whether there was a value.
