@@ -135,19 +135,23 @@ void AddParameters(const std::string& name,
   }
 }
 
-// Adds the lines of table_factory's options.
+// Adds table_factory's options, which are several lines in one as in RocksDB.
 void AddTable(const rocksdb_block_based_table_options_t& table, Lines* lines) {
   const auto* const fields =
       static_cast<const BlockBasedTableOptionsFields*>(&table);
-  lines->push_back("           table_factory options:");
+  std::string text = "           table_factory options:";
   for (const Field& field : kBlockBasedTableOptionsFields) {
-    lines->push_back(std::string("  ") + field.name + ": " +
-                     field.text(fields));
+    text += std::string("\n  ") + field.name + ": " + field.text(fields);
   }
-  lines->push_back("  filter_policy: " + (table.filter_policy != nullptr
-                                              ? NameOf(table.filter_policy)
-                                              : "nullptr"));
-  lines->push_back("  block_cache: " + PointerText(table.block_cache.get()));
+  text += "\n  block_cache: " + PointerText(table.block_cache.get());
+  if (table.block_cache != nullptr) {
+    text += "\n  block_cache_options:\n    capacity : " +
+            std::to_string(table.block_cache->GetCapacity());
+  }
+  text += "\n  filter_policy: " + (table.filter_policy != nullptr
+                                       ? NameOf(table.filter_policy)
+                                       : "nullptr");
+  lines->push_back(std::move(text));
 }
 
 void AddCompression(const rocksdb_options_t& options, Lines* lines) {

@@ -303,6 +303,24 @@ TEST_F(RocksDbLogTest, HasALineForEachOption) {
             HasSubstr("Options for column family [default]:")));
 }
 
+TEST_F(RocksDbLogTest, HasTheOptionsOfTables) {
+  auto* const table = rocksdb_block_based_options_create();
+  auto* const cache = rocksdb_cache_create_lru(115343360);
+  rocksdb_block_based_options_set_block_cache(table, cache);
+  rocksdb_block_based_options_set_block_size(table, 323232);
+  rocksdb_block_based_options_set_format_version(table, 5);
+  rocksdb_cache_destroy(cache);
+  rocksdb_options_set_block_based_table_factory(options_.get(), table);
+  rocksdb_block_based_options_destroy(table);
+  Open();
+  EXPECT_THAT(
+      ReadLog(),
+      AllOf(HasSubstr("  block_cache_options:\n    capacity : 115343360\n"),
+            HasSubstr("\n  block_size: 323232\n"),
+            HasSubstr("\n  format_version: 5\n"),
+            HasSubstr("\n  cache_index_and_filter_blocks: 0\n")));
+}
+
 TEST_F(RocksDbLogTest, NamesOptionsWithoutEffect) {
   rocksdb_options_set_arena_block_size(options_.get(), 4096);
   rocksdb_options_set_memtable_vector_rep(options_.get());
