@@ -6,7 +6,9 @@ them back. The program is restarted in turn on Debian's RocksDB 7.8 and on
 Varve, on one directory, after it was killed or ended well. The counts, which
 the program adds up by a merge operator, must be right each time.
 
-Usage: balboa_test.py LIBRARY
+Usage: balboa_test.py LIBRARY LIBRARY_FOR_7_8
+
+The second has the functions of which RocksDB 7.8 had other parameters.
 """
 
 import collections
@@ -20,7 +22,7 @@ import time
 import urllib.request
 from pathlib import Path
 
-from parts import (DEBIAN_SONAME, VARVE, Library, debian_rocksdb, need_program,
+from parts import (VARVE, Library, debian_rocksdb, need_program,
                    work_directory)
 
 ANSWERS, NAMES = 300, 40
@@ -143,7 +145,8 @@ class Balboa:
 
 def main():
     need_program("balboa", "balboa")
-    found = [debian_rocksdb(), Library(VARVE, sys.argv[1], DEBIAN_SONAME)]
+    found = [debian_rocksdb(), Library(VARVE, sys.argv[2],
+                                       needs=Library(VARVE, sys.argv[1]))]
     with work_directory("balboa") as place:
         for order in (found, found[::-1], found[1:]):
             directory = Path(place) / "-".join(l.name for l in order)

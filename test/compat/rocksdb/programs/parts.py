@@ -73,11 +73,12 @@ def fetch(command, **options):
 class Library:
     """A directory with a librocksdb.so, and the environment that selects it."""
 
-    def __init__(self, name, file, soname=None):
+    def __init__(self, name, file, soname=None, needs=None):
         """`soname` is the name by which programs ask for the library, if not
-        the library's own."""
+        the library's own; `needs` a Library of which it is a part."""
         self.name = name
         self.file = Path(file).resolve()
+        self.needs = needs
         found = re.search(r"SONAME.*\[(.*)\]",
                           run(["readelf", "-d", self.file]))
         if not found:
@@ -86,11 +87,14 @@ class Library:
         # Programs ask for the soname; the library's own directory may not have
         # that name, or have other libraries too.
         self.directory = cache("libraries", name, self.soname)
-        for link in (self.soname, "librocksdb.so"):
+        links = {self.soname: self.file, "librocksdb.so": self.file}
+        if needs:
+            links[needs.soname] = needs.file
+        for link, target in links.items():
             path = self.directory / link
-            if not path.is_symlink() or path.resolve() != self.file:
+            if not path.is_symlink() or path.resolve() != target:
                 temporary = self.directory / f"{link}.{os.getpid()}"
-                temporary.symlink_to(self.file)
+                temporary.symlink_to(target)
                 temporary.replace(path)
 
     def environment(self, **more):
@@ -119,7 +123,10 @@ class Library:
         """The same, by the text of /proc/self/maps."""
         files = {str(Path(path).resolve())
                  for path in re.findall(r"/\S*librocksdb\S*", maps)}
-        if files != {str(self.file)}:
+        expected = {str(self.file)}
+        if self.needs:
+            expected.add(str(self.needs.file))
+        if files != expected:
             raise AssertionError(f"{program} ran on {sorted(files)} instead of "
                                  f"{self.file}")
 
