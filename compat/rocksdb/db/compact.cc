@@ -29,9 +29,6 @@ struct KeyRange {
 // Compacts a range of a family; null is the default one.
 Status Compact(rocksdb_t* db, ColumnFamilyHandle* family,
                const CompactRangeOptions& options, const KeyRange& range) {
-  if (db->manual_compaction_pauses.load() > 0) {
-    return Status::Incomplete("Manual compaction paused");
-  }
   const Slice begin = range.begin.data != nullptr ? range.begin.slice() : "";
   const Slice end = range.end.data != nullptr ? range.end.slice() : "";
   return db->db->CompactRange(options, family,
@@ -42,8 +39,11 @@ Status Compact(rocksdb_t* db, ColumnFamilyHandle* family,
 // For calls without an error argument: writes an error to LOG.
 void CompactOrLog(rocksdb_t* db, ColumnFamilyHandle* family,
                   const CompactRangeOptions& options, const KeyRange& range) {
-  const Status status =
-      Check(range).ok() ? Compact(db, family, options, range) : Check(range);
+  Status status = Check(range);
+  if (db->manual_compaction_pauses.load() > 0) {
+    status = Status::Incomplete("Manual compaction paused");
+  }
+  if (status.ok()) status = Compact(db, family, options, range);
   if (status.ok()) return;
   Log(LogLevel::kWarn, db->log.get(), "rocksdb_compact_range: %s",
       ToText(status).c_str());
@@ -136,17 +136,14 @@ void rocksdb_suggest_compact_range_cf(
                          {.exclusive_manual_compaction = false}, range));
 }
 
-// Manual compactions that run are not stopped.
+// Manual compactions that run are not stopped. As by RocksDB, an enable that
+// comes first makes up for a later disable.
 void rocksdb_disable_manual_compaction(rocksdb_t* db) {
   if (Open{db}.ok()) db->manual_compaction_pauses.fetch_add(1);
 }
 
 void rocksdb_enable_manual_compaction(rocksdb_t* db) {
-  if (!Open{db}.ok()) return;
-  int pauses = db->manual_compaction_pauses.load();
-  while (pauses > 0 && !db->manual_compaction_pauses.compare_exchange_weak(
-                           pauses, pauses - 1)) {
-  }
+  if (Open{db}.ok()) db->manual_compaction_pauses.fetch_sub(1);
 }
 
 void rocksdb_cancel_all_background_work(rocksdb_t* db, unsigned char wait) {

@@ -4,6 +4,7 @@
 // The objects of an open database in RocksDB's C interface, and the checks of
 // arguments that are such objects.
 
+#include <rocksdb/c.h>
 #include <atomic>
 #include <cstdint>
 #include <memory>
@@ -12,7 +13,6 @@
 #include <vector>
 
 #include "compat/rocksdb/base.h"
-#include "rocksdb/c.h"
 #include "varve/column_family.h"
 #include "varve/db.h"
 #include "varve/env.h"
@@ -93,8 +93,7 @@ struct rocksdb_pinnableslice_t {
 };
 
 struct rocksdb_checkpoint_t {
-  rocksdb_t* db = nullptr;  // It can be gone: see IsOpen in db/lifetime.h.
-  std::weak_ptr<varve::DB> owned;
+  std::weak_ptr<varve::DB> db;
 };
 
 namespace varve::rocksdb_c {

@@ -133,9 +133,10 @@ const char* Show(const Slice& bytes, size_t* size) {
   return bytes.data();
 }
 
+// Returns no bytes. Programs do not expect a null pointer.
 const char* ShowNothing(size_t* size) {
   if (size != nullptr) *size = 0;
-  return nullptr;
+  return "";
 }
 
 rocksdb_slice_t ToSlice(const Slice& bytes) {
@@ -261,11 +262,22 @@ const char* rocksdb_iter_value(const rocksdb_iterator_t* iter, size_t* vlen) {
 }
 
 rocksdb_slice_t rocksdb_iter_key_slice(const rocksdb_iterator_t* iter) {
-  return IsValid(iter) ? ToSlice(iter->rep->key()) : rocksdb_slice_t{};
+  return IsValid(iter) ? ToSlice(iter->rep->key()) : rocksdb_slice_t{"", 0};
 }
 
 rocksdb_slice_t rocksdb_iter_value_slice(const rocksdb_iterator_t* iter) {
-  return IsValid(iter) ? ToSlice(iter->rep->value()) : rocksdb_slice_t{};
+  return IsValid(iter) ? ToSlice(iter->rep->value()) : rocksdb_slice_t{"", 0};
+}
+
+// A key without a user timestamp has an empty one.
+const char* rocksdb_iter_timestamp(const rocksdb_iterator_t* /*iter*/,
+                                   size_t* tslen) {
+  return ShowNothing(tslen);
+}
+
+rocksdb_slice_t rocksdb_iter_timestamp_slice(
+    const rocksdb_iterator_t* /*iter*/) {
+  return {"", 0};
 }
 
 void rocksdb_iter_get_error(const rocksdb_iterator_t* iter, char** errptr) {

@@ -35,7 +35,8 @@ bool KeyMayExist(rocksdb_t* db, const rocksdb_readoptions_t* options,
   if (!Ready(nullptr, db, options, key)) return false;
   PinnableSlice value;
   const Status status = db->db->Get(options->rep, family, key.slice(), &value);
-  if (status.ok()) result.Set(value);
+  // As by RocksDB, a key that certainly does not exist has an empty value.
+  if (status.ok() || status.IsNotFound()) result.Set(value);
   return !status.IsNotFound();
 }
 

@@ -1,7 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "compat/rocksdb/db/lifetime.h"
 
-#include <algorithm>
 #include <array>
 #include <mutex>
 #include <utility>
@@ -99,13 +98,6 @@ void AddHandle(rocksdb_t* db) {
   OpenHandles& open = AllOpen();
   const std::scoped_lock lock(open.mutex);
   open.handles.push_back(db);
-}
-
-bool IsOpen(const rocksdb_t* db) {
-  OpenHandles& open = AllOpen();
-  const std::scoped_lock lock(open.mutex);
-  return std::find(open.handles.begin(), open.handles.end(), db) !=
-         open.handles.end();
 }
 
 rocksdb_t* FindOpenDatabase(const std::string& path) {

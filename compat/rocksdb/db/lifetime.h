@@ -40,9 +40,6 @@ void LetGo(Go go) {
 
 // Takes a new handle into the list of open ones.
 void AddHandle(rocksdb_t* db);
-// Returns whether the handle, which can be gone, is in that list. Another
-// database can have got its address.
-bool IsOpen(const rocksdb_t* db);
 
 // Closes the handle. Closes its database too, if no objects of it exist. Does
 // nothing if it was closed before.

@@ -1,10 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
+#include <fields.h>
 #include <optional>
 #include <string>
-
-#include "fields.h"
 
 struct rocksdb_column_family_metadata_options_t
     : varve::rocksdb_c::ColumnFamilyMetadataOptionsFields {

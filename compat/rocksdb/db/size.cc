@@ -2,12 +2,12 @@
 //
 // Approximate sizes of key ranges.
 
+#include <fields.h>
 #include <algorithm>
 #include <vector>
 
 #include "compat/rocksdb/db/families.h"
 #include "compat/rocksdb/db/handles.h"
-#include "fields.h"
 
 namespace varve::rocksdb_c {
 namespace {
