@@ -19,6 +19,8 @@ fn build(source: &Path, tree: &Path) {
     let mut configure = Command::new("cmake");
     configure.arg("-S").arg(source).arg("-B").arg(tree).args([
         "-DCMAKE_BUILD_TYPE=Release",
+        // As in Varve's own builds.
+        "-DCMAKE_CXX_FLAGS_RELEASE=-O2 -DNDEBUG",
         "-DCMAKE_POSITION_INDEPENDENT_CODE=ON",
         "-DVARVE_BUILD_COMPAT=ON",
         "-DVARVE_BUILD_SHARED=OFF",
