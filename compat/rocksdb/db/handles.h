@@ -22,6 +22,7 @@
 
 namespace varve::rocksdb_c {
 
+class SecondaryDb;
 class SliceTransform;
 
 }  // namespace varve::rocksdb_c
@@ -38,6 +39,8 @@ struct rocksdb_t {
   std::string path;
   varve::Env* env = nullptr;
   bool is_read_only = false;
+  // The same database if it is a secondary instance; otherwise null.
+  varve::rocksdb_c::SecondaryDb* secondary = nullptr;
   // The default family's. Null if the options have none.
   std::shared_ptr<const varve::rocksdb_c::SliceTransform> prefix_extractor;
   // Manual compactions do nothing while this is above 0.

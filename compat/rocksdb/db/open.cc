@@ -11,6 +11,7 @@
 #include "compat/rocksdb/db/families.h"
 #include "compat/rocksdb/db/handles.h"
 #include "compat/rocksdb/db/lifetime.h"
+#include "compat/rocksdb/db/secondary.h"
 #include "compat/rocksdb/options/log.h"
 #include "compat/rocksdb/options/options.h"
 #include "compat/shared/observer.h"
@@ -25,7 +26,12 @@ struct Database {
   std::unique_ptr<DB> db;
 };
 
-enum class Mode : uint8_t { kReadWrite, kReadOnly, kReadOnlyWithoutLog };
+enum class Mode : uint8_t {
+  kReadWrite,
+  kReadOnly,
+  kReadOnlyWithoutLog,
+  kSecondary,
+};
 
 // The families to open.
 struct Families {
@@ -49,10 +55,11 @@ Status CheckNoLog(Env* env, const std::string& path) {
   return status;
 }
 
-// Opens a database. Stores its handle in *db and one for each family in
-// *handles.
+// Opens a database, whose LOG is in the directory `log_path`. Stores its handle
+// in *db and one for each family in *handles.
 Status OpenDatabase(const rocksdb_options_t& options, const std::string& path,
                     const Families& families, Mode mode,
+                    const std::string& log_path,
                     std::vector<ColumnFamilyHandle*>* handles,
                     std::unique_ptr<rocksdb_t>* db) {
   const bool read_only = mode != Mode::kReadWrite;
@@ -70,15 +77,27 @@ Status OpenDatabase(const rocksdb_options_t& options, const std::string& path,
     status = CheckNoLog(env, path);
     if (!status.ok()) return status;
   }
-  converted.info_log = NewDatabaseLog(options, path, read_only);
+  if (mode == Mode::kSecondary) {
+    status = env->CreateDirIfMissing(log_path);
+    if (!status.ok()) return status;
+  }
+  converted.info_log =
+      NewDatabaseLog(options, log_path, read_only && log_path == path);
   const auto database = std::make_shared<Database>();
   database->env = options.env;
-  status = read_only
-               ? DB::OpenForReadOnly(converted, path, descriptors, handles,
-                                     &database->db)
-               : DB::Open(converted, path, descriptors, handles, &database->db);
-  if (!status.ok()) return status;
+  const OpenReadOnly open_read_only = [=](auto* opened, auto* opened_db) {
+    return DB::OpenForReadOnly(converted, path, descriptors, opened, opened_db);
+  };
   auto handle = std::make_unique<rocksdb_t>();
+  if (mode == Mode::kSecondary) {
+    status = OpenSecondary(open_read_only, handles, &database->db,
+                           &handle->secondary);
+  } else if (read_only) {
+    status = open_read_only(handles, &database->db);
+  } else {
+    status = DB::Open(converted, path, descriptors, handles, &database->db);
+  }
+  if (!status.ok()) return status;
   handle->db = database->db.get();
   handle->owned = std::shared_ptr<DB>(database, handle->db);
   handle->log = converted.info_log;
@@ -106,15 +125,16 @@ rocksdb_t* Publish(std::unique_ptr<rocksdb_t> db) {
 
 // Opens a database with its default family only.
 rocksdb_t* OpenDefault(const rocksdb_options_t* options, const char* name,
-                       Mode mode, char** errptr) {
-  if (!Usable(errptr, Given{options, "options"}, Given{name, "name"})) {
+                       Mode mode, const char* log_path, char** errptr) {
+  if (!Usable(errptr, Given{options, "options"}, Given{name, "name"},
+              Given{log_path, "secondary_path"})) {
     return nullptr;
   }
   const char* const family = kDefaultColumnFamilyName;
   std::vector<ColumnFamilyHandle*> handles;
   std::unique_ptr<rocksdb_t> db;
-  const Status status =
-      OpenDatabase(*options, name, {&family, &options, 1}, mode, &handles, &db);
+  const Status status = OpenDatabase(*options, name, {&family, &options, 1},
+                                     mode, log_path, &handles, &db);
   if (Failed(errptr, OpenError(status, name))) return nullptr;
   for (ColumnFamilyHandle* handle : handles) delete handle;
   return Publish(std::move(db));
@@ -122,6 +142,7 @@ rocksdb_t* OpenDefault(const rocksdb_options_t* options, const char* name,
 
 rocksdb_t* OpenFamilies(const rocksdb_options_t* options, const char* name,
                         const Families& families, Mode mode,
+                        const char* log_path,
                         rocksdb_column_family_handle_t** handles,
                         char** errptr) {
   if (!Usable(errptr, Given{options, "options"}, Given{name, "name"},
@@ -129,13 +150,14 @@ rocksdb_t* OpenFamilies(const rocksdb_options_t* options, const char* name,
                                    "column_family_names"},
               ArrayOf<const rocksdb_options_t*>{
                   families.options, families.count, "column_family_options"},
-              Given{handles, "column_family_handles"})) {
+              Given{handles, "column_family_handles"},
+              Given{log_path, "secondary_path"})) {
     return nullptr;
   }
   std::vector<ColumnFamilyHandle*> opened;
   std::unique_ptr<rocksdb_t> db;
   const Status status =
-      OpenDatabase(*options, name, families, mode, &opened, &db);
+      OpenDatabase(*options, name, families, mode, log_path, &opened, &db);
   if (Failed(errptr, OpenError(status, name))) return nullptr;
   for (int i = 0; i < families.count; ++i) {
     handles[i] = NewFamily(db.get(), opened[static_cast<size_t>(i)],
@@ -160,14 +182,16 @@ extern "C" {
 
 rocksdb_t* rocksdb_open(const rocksdb_options_t* options, const char* name,
                         char** errptr) {
-  return varve::rocksdb_c::OpenDefault(options, name, Mode::kReadWrite, errptr);
+  return varve::rocksdb_c::OpenDefault(options, name, Mode::kReadWrite, name,
+                                       errptr);
 }
 
 // RocksDB ignores the flag, too, for a database without further families.
 rocksdb_t* rocksdb_open_for_read_only(
     const rocksdb_options_t* options, const char* name,
     unsigned char /*error_if_wal_file_exists*/, char** errptr) {
-  return varve::rocksdb_c::OpenDefault(options, name, Mode::kReadOnly, errptr);
+  return varve::rocksdb_c::OpenDefault(options, name, Mode::kReadOnly, name,
+                                       errptr);
 }
 
 rocksdb_t* rocksdb_open_column_families(
@@ -178,7 +202,7 @@ rocksdb_t* rocksdb_open_column_families(
   return varve::rocksdb_c::OpenFamilies(
       options, name,
       {column_family_names, column_family_options, num_column_families},
-      Mode::kReadWrite, column_family_handles, errptr);
+      Mode::kReadWrite, name, column_family_handles, errptr);
 }
 
 rocksdb_t* rocksdb_open_for_read_only_column_families(
@@ -192,7 +216,35 @@ rocksdb_t* rocksdb_open_for_read_only_column_families(
       {column_family_names, column_family_options, num_column_families},
       error_if_wal_file_exists != 0 ? Mode::kReadOnlyWithoutLog
                                     : Mode::kReadOnly,
-      column_family_handles, errptr);
+      name, column_family_handles, errptr);
+}
+
+rocksdb_t* rocksdb_open_as_secondary(const rocksdb_options_t* options,
+                                     const char* name,
+                                     const char* secondary_path,
+                                     char** errptr) {
+  return varve::rocksdb_c::OpenDefault(options, name, Mode::kSecondary,
+                                       secondary_path, errptr);
+}
+
+rocksdb_t* rocksdb_open_as_secondary_column_families(
+    const rocksdb_options_t* options, const char* name,
+    const char* secondary_path, int num_column_families,
+    const char* const* column_family_names,
+    const rocksdb_options_t* const* column_family_options,
+    rocksdb_column_family_handle_t** column_family_handles, char** errptr) {
+  return varve::rocksdb_c::OpenFamilies(
+      options, name,
+      {column_family_names, column_family_options, num_column_families},
+      Mode::kSecondary, secondary_path, column_family_handles, errptr);
+}
+
+void rocksdb_try_catch_up_with_primary(rocksdb_t* db, char** errptr) {
+  if (!Usable(errptr, varve::rocksdb_c::Open{db})) return;
+  Failed(errptr,
+         db->secondary != nullptr
+             ? OpenError(varve::rocksdb_c::CatchUp(db->secondary), db->path)
+             : Status::NotSupported("not a secondary instance"));
 }
 
 void rocksdb_close(rocksdb_t* db) {

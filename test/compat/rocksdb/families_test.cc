@@ -6,6 +6,7 @@
 
 #include <array>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "test/compat/rocksdb/program.h"
@@ -140,6 +141,43 @@ TEST_F(RocksDbCFamiliesTest, DroppedFamiliesCanBeReadThroughTheirHandle) {
   rocksdb_drop_column_family(db_.get(), first.get(), error_);
   EXPECT_EQ(error_.Take(),
             "Invalid argument: Can't drop default column family");
+}
+
+TEST_F(RocksDbCFamiliesTest, SecondariesCatchUpWithThePrimary) {
+  Open();
+  const FamilyPtr one = Create("one");
+  ASSERT_EQ(PutTo(one.get(), "a", "1"), "OK");
+  const DbPtr primary = std::move(db_);
+  const std::string path = directory_.Sub("secondary");
+  const std::array<const char*, 2> names = {"default", "one"};
+  const std::array<const rocksdb_options_t*, 2> options = {options_.get(),
+                                                           options_.get()};
+  std::array<rocksdb_column_family_handle_t*, 2> handles = {};
+  db_.reset(rocksdb_open_as_secondary_column_families(
+      options_.get(), path_.c_str(), path.c_str(), 2, names.data(),
+      options.data(), handles.data(), error_));
+  ASSERT_EQ(error_.Take(), "OK");
+  const FamilyPtr first(handles[0]);
+  const FamilyPtr seen(handles[1]);
+  EXPECT_EQ(GetFrom(seen.get(), "a"), "1");
+  EXPECT_NE(PutTo(seen.get(), "a", "2"), "OK");
+  IteratorPtr iterator(
+      rocksdb_create_iterator_cf(db_.get(), read_.get(), seen.get()));
+  rocksdb_put_cf(primary.get(), write_.get(), one.get(), "b", 1, "2", 1,
+                 error_);
+  rocksdb_put(primary.get(), write_.get(), "c", 1, "3", 1, error_);
+  EXPECT_EQ(GetFrom(seen.get(), "b"), "null");
+  rocksdb_try_catch_up_with_primary(db_.get(), error_);
+  EXPECT_EQ(error_.Take(), "OK");
+  EXPECT_EQ(GetFrom(seen.get(), "b"), "2");
+  EXPECT_EQ(GetFrom(first.get(), "c"), "3");
+  EXPECT_EQ(Get("c"), "3");
+  EXPECT_EQ(Scan(iterator.get()), "a=1 ");
+  iterator.reset(
+      rocksdb_create_iterator_cf(db_.get(), read_.get(), seen.get()));
+  EXPECT_EQ(Scan(iterator.get()), "a=1 b=2 ");
+  iterator.reset();
+  db_.reset();
 }
 
 TEST_F(RocksDbCFamiliesTest, AreReadAtOnceAndFlushedTogether) {
