@@ -281,10 +281,11 @@ class Arguments {
   }
 
   const char* Text() {
-    if (Named("checkpoint_dir") || Named("path") || Named("dir"))
-      return (path_ = Path("new")).c_str();
+    if (Named("checkpoint_dir") || Named("path") || Named("dir") ||
+        Named("secondary_path"))
+      return paths_.emplace_back(Path("new")).c_str();
     if (Named("name") || Named("db_path"))
-      return (path_ = Path("closed")).c_str();
+      return paths_.emplace_back(Path("closed")).c_str();
     if (Named("propname")) return "rocksdb.estimate-num-keys";
     if (Named("column_family_name")) return "family";
     if (Named("opts_str")) return "create_if_missing=true";
@@ -314,7 +315,7 @@ class Arguments {
   size_t size_ = 1;
   int64_t number_ = 1;
   char buffer_[64] = "k";
-  std::string path_;
+  std::deque<std::string> paths_;
   std::vector<std::function<void()>> cleanups_;
 };
 
