@@ -145,9 +145,9 @@ TEST_F(RocksDbCFamiliesTest, DroppedFamiliesCanBeReadThroughTheirHandle) {
 
 TEST_F(RocksDbCFamiliesTest, SecondariesCatchUpWithThePrimary) {
   Open();
-  const FamilyPtr one = Create("one");
+  FamilyPtr one = Create("one");
   ASSERT_EQ(PutTo(one.get(), "a", "1"), "OK");
-  const DbPtr primary = std::move(db_);
+  DbPtr primary = std::move(db_);
   const std::string path = directory_.Sub("secondary");
   const std::array<const char*, 2> names = {"default", "one"};
   const std::array<const rocksdb_options_t*, 2> options = {options_.get(),
@@ -157,8 +157,8 @@ TEST_F(RocksDbCFamiliesTest, SecondariesCatchUpWithThePrimary) {
       options_.get(), path_.c_str(), path.c_str(), 2, names.data(),
       options.data(), handles.data(), error_));
   ASSERT_EQ(error_.Take(), "OK");
-  const FamilyPtr first(handles[0]);
-  const FamilyPtr seen(handles[1]);
+  FamilyPtr first(handles[0]);
+  FamilyPtr seen(handles[1]);
   EXPECT_EQ(GetFrom(seen.get(), "a"), "1");
   EXPECT_NE(PutTo(seen.get(), "a", "2"), "OK");
   IteratorPtr iterator(
@@ -176,8 +176,13 @@ TEST_F(RocksDbCFamiliesTest, SecondariesCatchUpWithThePrimary) {
   iterator.reset(
       rocksdb_create_iterator_cf(db_.get(), read_.get(), seen.get()));
   EXPECT_EQ(Scan(iterator.get()), "a=1 b=2 ");
+  // RocksDB wants families to be destroyed before their database.
   iterator.reset();
+  first.reset();
+  seen.reset();
   db_.reset();
+  one.reset();
+  primary.reset();
 }
 
 TEST_F(RocksDbCFamiliesTest, AreReadAtOnceAndFlushedTogether) {
