@@ -128,7 +128,7 @@ def holds(versions, version):
             and (not last or number <= VERSIONS[last]))
 
 
-# ---- Reading -------------------------------------------------------------------
+# ---- Reading ----------------------------------------------------------------
 
 
 def rows(text):
@@ -250,7 +250,7 @@ def load(path=TABLE):
     return table
 
 
-# ---- rocksdb/c.h ----------------------------------------------------------------
+# ---- rocksdb/c.h -------------------------------------------------------------
 
 
 def packed(text, indent="", width=80):
@@ -292,7 +292,8 @@ def header(table, version):
            "// the major number plus the minor number.",
            f"#define VARVE_ROCKSDB_C_VERSION {VERSIONS[version]}", "",
            "#if defined(__GNUC__)",
-           "#define ROCKSDB_LIBRARY_API __attribute__((visibility(\"default\")))",
+           "#define ROCKSDB_LIBRARY_API "
+           "__attribute__((visibility(\"default\")))",
            "#else", "#define ROCKSDB_LIBRARY_API", "#endif", "",
            "#ifdef __cplusplus", "extern \"C\" {", "#endif", ""]
     out += [f"typedef struct {name} {name};" for name in opaque_types(table)]
@@ -313,7 +314,7 @@ def header(table, version):
     return "\n".join(out)
 
 
-# ---- fields.h -------------------------------------------------------------------
+# ---- fields.h ----------------------------------------------------------------
 
 
 def cpp_type(type_name):
@@ -352,7 +353,7 @@ def fields_header(table):
     return "\n".join(out) + "\n"
 
 
-# ---- generated.cc ---------------------------------------------------------------
+# ---- generated.cc ------------------------------------------------------------
 
 
 def body_of_missing(function):
@@ -441,7 +442,7 @@ def sources(table, version):
     return "\n".join(out) + "\n"
 
 
-# ---- The page -------------------------------------------------------------------
+# ---- The page ----------------------------------------------------------------
 
 INTRODUCTION = """\
 # The functions of RocksDB's C interface
@@ -516,7 +517,7 @@ def page(table):
     return "\n".join(out) + "\n"
 
 
-# ---- Files ----------------------------------------------------------------------
+# ---- Files -------------------------------------------------------------------
 
 
 def main():
