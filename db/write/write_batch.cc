@@ -125,7 +125,8 @@ void WriteBatch::Clear() {
   has_merges_ = false;
   db_number_ = 0;
   families_.clear();
-  save_points_.clear();
+  if (!save_points_.empty()) [[unlikely]]
+    save_points_.clear();
 }
 
 void WriteBatch::SetSavePoint() {

@@ -119,7 +119,7 @@ TEST(RocksDbPerfContextTest, CountsTheThreadsOperations) {
   EXPECT_EQ(rocksdb_perfcontext_metric(context, 1000), 0U);
   const std::string all = TakeText(rocksdb_perfcontext_report(context, 0));
   EXPECT_THAT(all, HasSubstr("block_cache_hit_count = 0, block_read_count = "
-                              "0, "));
+                             "0, "));
   EXPECT_THAT(all, HasSubstr(", get_from_memtable_count = 1, "));
   const std::string counted = TakeText(rocksdb_perfcontext_report(context, 1));
   EXPECT_THAT(counted, HasSubstr("get_from_memtable_count = 1"));
