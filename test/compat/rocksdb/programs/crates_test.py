@@ -24,7 +24,6 @@ NO_FEATURES = (r"(\[dependencies\.rocksdb\]\nversion = .*\n)[^\[]*",
                r"\1default-features = false\n\n")
 CRATES = {
     "rocksdb": ("0.25.0", (), ()),
-    "librocksdb-sys": ("0.19.0", (), ()),
     "kvdb-rocksdb": ("0.21.0", ("--lib",), (
         # The examples and benchmarks have many dependencies of their own.
         (r"\[\[(example|bench)\]\][^\[]*", ""),
