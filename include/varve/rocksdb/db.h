@@ -20,69 +20,81 @@
 
 namespace VARVE_ROCKSDB_NAMESPACE {
 
+// The name of a property. Constant text that can be used as a string, so that
+// no object is made when a program starts.
+class PropertyName {
+ public:
+  constexpr explicit PropertyName(const char* text) : text_(text) {}
+  // Implicit, as a std::string would be used.
+  operator std::string() const { return text_; }
+  operator Slice() const { return Slice(text_); }
+  friend std::string operator+(PropertyName name, const std::string& more) {
+    return name.text_ + more;
+  }
+
+ private:
+  const char* text_;
+};
+
 class DB {
  public:
   // Names of properties.
   struct Properties {
-    inline static const std::string kNumFilesAtLevelPrefix =
-        "rocksdb.num-files-at-level";
-    inline static const std::string kCompressionRatioAtLevelPrefix =
-        "rocksdb.compression-ratio-at-level";
-    inline static const std::string kStats = "rocksdb.stats";
-    inline static const std::string kSSTables = "rocksdb.sstables";
-    inline static const std::string kCFStats = "rocksdb.cfstats";
-    inline static const std::string kDBStats = "rocksdb.dbstats";
-    inline static const std::string kLevelStats = "rocksdb.levelstats";
-    inline static const std::string kNumImmutableMemTable =
-        "rocksdb.num-immutable-mem-table";
-    inline static const std::string kMemTableFlushPending =
-        "rocksdb.mem-table-flush-pending";
-    inline static const std::string kNumRunningFlushes =
-        "rocksdb.num-running-flushes";
-    inline static const std::string kCompactionPending =
-        "rocksdb.compaction-pending";
-    inline static const std::string kNumRunningCompactions =
-        "rocksdb.num-running-compactions";
-    inline static const std::string kBackgroundErrors =
-        "rocksdb.background-errors";
-    inline static const std::string kCurSizeActiveMemTable =
-        "rocksdb.cur-size-active-mem-table";
-    inline static const std::string kCurSizeAllMemTables =
-        "rocksdb.cur-size-all-mem-tables";
-    inline static const std::string kSizeAllMemTables =
-        "rocksdb.size-all-mem-tables";
-    inline static const std::string kNumEntriesActiveMemTable =
-        "rocksdb.num-entries-active-mem-table";
-    inline static const std::string kNumEntriesImmMemTables =
-        "rocksdb.num-entries-imm-mem-tables";
-    inline static const std::string kEstimateNumKeys =
-        "rocksdb.estimate-num-keys";
-    inline static const std::string kEstimateTableReadersMem =
-        "rocksdb.estimate-table-readers-mem";
-    inline static const std::string kNumSnapshots = "rocksdb.num-snapshots";
-    inline static const std::string kOldestSnapshotTime =
-        "rocksdb.oldest-snapshot-time";
-    inline static const std::string kNumLiveVersions =
-        "rocksdb.num-live-versions";
-    inline static const std::string kEstimateLiveDataSize =
-        "rocksdb.estimate-live-data-size";
-    inline static const std::string kTotalSstFilesSize =
-        "rocksdb.total-sst-files-size";
-    inline static const std::string kLiveSstFilesSize =
-        "rocksdb.live-sst-files-size";
-    inline static const std::string kBaseLevel = "rocksdb.base-level";
-    inline static const std::string kEstimatePendingCompactionBytes =
-        "rocksdb.estimate-pending-compaction-bytes";
-    inline static const std::string kActualDelayedWriteRate =
-        "rocksdb.actual-delayed-write-rate";
-    inline static const std::string kIsWriteStopped =
-        "rocksdb.is-write-stopped";
-    inline static const std::string kBlockCacheCapacity =
-        "rocksdb.block-cache-capacity";
-    inline static const std::string kBlockCacheUsage =
-        "rocksdb.block-cache-usage";
-    inline static const std::string kBlockCachePinnedUsage =
-        "rocksdb.block-cache-pinned-usage";
+    static constexpr PropertyName kNumFilesAtLevelPrefix{
+        "rocksdb.num-files-at-level"};
+    static constexpr PropertyName kCompressionRatioAtLevelPrefix{
+        "rocksdb.compression-ratio-at-level"};
+    static constexpr PropertyName kStats{"rocksdb.stats"};
+    static constexpr PropertyName kSSTables{"rocksdb.sstables"};
+    static constexpr PropertyName kCFStats{"rocksdb.cfstats"};
+    static constexpr PropertyName kDBStats{"rocksdb.dbstats"};
+    static constexpr PropertyName kLevelStats{"rocksdb.levelstats"};
+    static constexpr PropertyName kNumImmutableMemTable{
+        "rocksdb.num-immutable-mem-table"};
+    static constexpr PropertyName kMemTableFlushPending{
+        "rocksdb.mem-table-flush-pending"};
+    static constexpr PropertyName kNumRunningFlushes{
+        "rocksdb.num-running-flushes"};
+    static constexpr PropertyName kCompactionPending{
+        "rocksdb.compaction-pending"};
+    static constexpr PropertyName kNumRunningCompactions{
+        "rocksdb.num-running-compactions"};
+    static constexpr PropertyName kBackgroundErrors{
+        "rocksdb.background-errors"};
+    static constexpr PropertyName kCurSizeActiveMemTable{
+        "rocksdb.cur-size-active-mem-table"};
+    static constexpr PropertyName kCurSizeAllMemTables{
+        "rocksdb.cur-size-all-mem-tables"};
+    static constexpr PropertyName kSizeAllMemTables{
+        "rocksdb.size-all-mem-tables"};
+    static constexpr PropertyName kNumEntriesActiveMemTable{
+        "rocksdb.num-entries-active-mem-table"};
+    static constexpr PropertyName kNumEntriesImmMemTables{
+        "rocksdb.num-entries-imm-mem-tables"};
+    static constexpr PropertyName kEstimateNumKeys{"rocksdb.estimate-num-keys"};
+    static constexpr PropertyName kEstimateTableReadersMem{
+        "rocksdb.estimate-table-readers-mem"};
+    static constexpr PropertyName kNumSnapshots{"rocksdb.num-snapshots"};
+    static constexpr PropertyName kOldestSnapshotTime{
+        "rocksdb.oldest-snapshot-time"};
+    static constexpr PropertyName kNumLiveVersions{"rocksdb.num-live-versions"};
+    static constexpr PropertyName kEstimateLiveDataSize{
+        "rocksdb.estimate-live-data-size"};
+    static constexpr PropertyName kTotalSstFilesSize{
+        "rocksdb.total-sst-files-size"};
+    static constexpr PropertyName kLiveSstFilesSize{
+        "rocksdb.live-sst-files-size"};
+    static constexpr PropertyName kBaseLevel{"rocksdb.base-level"};
+    static constexpr PropertyName kEstimatePendingCompactionBytes{
+        "rocksdb.estimate-pending-compaction-bytes"};
+    static constexpr PropertyName kActualDelayedWriteRate{
+        "rocksdb.actual-delayed-write-rate"};
+    static constexpr PropertyName kIsWriteStopped{"rocksdb.is-write-stopped"};
+    static constexpr PropertyName kBlockCacheCapacity{
+        "rocksdb.block-cache-capacity"};
+    static constexpr PropertyName kBlockCacheUsage{"rocksdb.block-cache-usage"};
+    static constexpr PropertyName kBlockCachePinnedUsage{
+        "rocksdb.block-cache-pinned-usage"};
   };
 
   // Both forms: a raw pointer, which the caller owns, or a std::unique_ptr.
