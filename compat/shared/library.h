@@ -6,7 +6,7 @@ namespace varve::compat {
 // The names by which operators know a library that replaces another one.
 struct Library {
   const char* program;    // For messages, such as "varve-leveldb".
-  const char* variables;  // What the environment variables begin with.
+  const char* variables;  // The begin of the environment variables' names.
 };
 
 // Each library that replaces another one defines this, in its library.cc. It is

@@ -83,7 +83,7 @@ struct rocksdb_iterator_t {
   varve::DB* db = nullptr;  // Null if there was an error.
   std::shared_ptr<varve::ColumnFamilyHandle> family;  // Null: the default one.
   varve::ReadOptions options;
-  // What `options` points to. Null without bounds.
+  // The bounds to which `options` points. Null without bounds.
   std::shared_ptr<varve::rocksdb_c::KeptBounds> bounds;
   // Not null if the iterator is to stay within one prefix.
   std::shared_ptr<const varve::rocksdb_c::SliceTransform> extractor;

@@ -23,7 +23,7 @@ struct State {
 };
 using StatePtr = std::shared_ptr<const State>;
 
-// What iterators and snapshots share with the secondary that they belong to.
+// Shared by iterators and snapshots with the secondary that they belong to.
 using Token = std::shared_ptr<const char>;
 
 class Family final : public ColumnFamilyHandle {

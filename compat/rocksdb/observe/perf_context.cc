@@ -20,9 +20,9 @@ struct rocksdb_perfcontext_t {};
 
 extern "C" {
 
-// Programs use the numbers of rocksdb/c.h, or those of RocksDB's C++ interface,
-// which has more levels and ends with 6. Above 3 both mean that times are
-// measured; here they then include those of mutexes.
+// Programs use the numbers of rocksdb/c.h or of RocksDB's C++ interface, which
+// has more levels and ends with 6. Above 3 both mean that times are measured;
+// here the times of mutexes are then among them.
 void rocksdb_set_perf_level(int level) {
   if (level >= rocksdb_enable_time) {
     varve::SetPerfLevel(PerfLevel::kEnableTime);

@@ -26,8 +26,8 @@ class PropertyName {
  public:
   constexpr explicit PropertyName(const char* text) : text_(text) {}
   // Implicit, as a std::string would be used.
-  operator std::string() const { return text_; }
-  operator Slice() const { return Slice(text_); }
+  operator std::string() const { return text_; }   // NOLINT
+  operator Slice() const { return Slice(text_); }  // NOLINT
   friend std::string operator+(PropertyName name, const std::string& more) {
     return name.text_ + more;
   }

@@ -40,7 +40,7 @@ struct Function {
   const char* feature;
   const char* parameters;  // Their names.
   void (*call)(void (*function)(), Arguments* arguments);
-  void (*function)();  // Of the type that `call` knows.
+  void (*function)();  // `call` knows its type.
 
   bool IsOwner() const {
     for (const char* owner : kOwners)
@@ -300,8 +300,8 @@ class Arguments {
 
   const Mode mode_;
   const Function& function_;
-  std::istringstream names_;  // Of the following parameters.
-  std::string name_;          // Of the parameter.
+  std::istringstream names_;  // Those of the parameters to come.
+  std::string name_;          // The parameter's.
   bool is_taken_ = false;     // The function takes the argument over.
   bool has_handle_ = false;
   bool has_db_ = false;
