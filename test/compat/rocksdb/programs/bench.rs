@@ -77,7 +77,7 @@ fn put_batches(db: &DB, data: &Data) {
             let (key, value) = data.entry(number);
             batch.put(key, value);
         }
-        db.write(&batch).unwrap();
+        db.write(batch).unwrap();
     }
 }
 

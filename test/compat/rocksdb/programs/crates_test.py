@@ -71,12 +71,12 @@ def get_source(name, version, changes):
     return source
 
 
-def build(source, arguments, library):
+def build(source, arguments, environment):
     """Builds the tests. Returns {target: program}."""
     good, output = try_run(
         [cargo(), "test", "--no-run", "-q",
          "--message-format=json-render-diagnostics", *arguments], cwd=source,
-        timeout=3600, env=rust_environment(library))
+        timeout=3600, env=environment)
     if not good:
         raise AssertionError("\n".join(
             line for line in output.splitlines() if not line.startswith("{")))
@@ -108,7 +108,8 @@ def main():
     found = libraries()
     with locked():
         source = get_source(name, version, changes)
-        programs = build(source, arguments, found[0])
+        environment = rust_environment(found[0])
+        programs = build(source, arguments, environment)
     tests = list_tests(programs, source, found[0])
     good = bool(tests)
     for library in found:
@@ -116,7 +117,6 @@ def main():
             library.check_linked(program)
         # The tests that call Cargo are given what `cargo test` gives them, and
         # those on random input few cases.
-        environment = rust_environment(found[0])
         good &= run_tests(
             name, tests, library, CARGO=cargo(), CARGO_MANIFEST_DIR=source,
             CARGO_PKG_NAME=name, PROPTEST_CASES=20, **{

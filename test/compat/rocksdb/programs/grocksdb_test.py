@@ -50,7 +50,7 @@ def build(library):
     run([go(), "test", "-c", "-tags", "grocksdb_clean_link", "-o", program,
          MODULE], cwd=place, timeout=3600, env={
              **os.environ, "CGO_CFLAGS": f"-O1 -I{copy_header()}",
-             "CGO_LDFLAGS": f"-L{library.directory}"})
+             "CGO_LDFLAGS": f"-L{library.link_directory()}"})
     return program, source
 
 

@@ -16,6 +16,7 @@ it a test runs on Varve alone, and says so.
 import concurrent.futures
 import contextlib
 import fcntl
+import hashlib
 import json
 import os
 import re
@@ -26,6 +27,7 @@ import tempfile
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "programs"))
+# The tests use some of these by this module.
 # pylint: disable=wrong-import-position,unused-import
 from programs import (FULL, NOT_RUN, need_program, not_run, print_row, run,
                       try_run, work_directory)
@@ -85,17 +87,30 @@ class Library:
             raise AssertionError(f"{self.file} has no soname")
         self.soname = soname or found.group(1)
         # Programs ask for the soname; the library's own directory may not have
-        # that name, or have other libraries too.
-        self.directory = cache("libraries", name, self.soname)
+        # that name, or have other libraries too. The cache may serve several
+        # builds of the library at the same time.
+        path = hashlib.sha256(f"{self.file} {needs and needs.file}".encode())
+        self.directory = cache("run", self.soname, path.hexdigest()[:16])
+        self._link_from(self.directory)
+
+    def _link_from(self, directory):
         links = {self.soname: self.file, "librocksdb.so": self.file}
-        if needs:
-            links[needs.soname] = needs.file
+        if self.needs:
+            links[self.needs.soname] = self.needs.file
         for link, target in links.items():
-            path = self.directory / link
+            path = directory / link
             if not path.is_symlink() or path.resolve() != target:
-                temporary = self.directory / f"{link}.{os.getpid()}"
+                temporary = directory / f"{link}.{os.getpid()}"
                 temporary.symlink_to(target)
                 temporary.replace(path)
+
+    def link_directory(self):
+        """Returns a directory to link programs with the library. It is the same
+        for each library of the soname, so that programs are not linked again;
+        call it while `locked`."""
+        directory = cache("libraries", VARVE, self.soname)
+        self._link_from(directory)
+        return directory
 
     def environment(self, **more):
         """Returns the environment of a program that is to use the library."""
@@ -122,7 +137,8 @@ class Library:
     def check_maps(self, program, maps):
         """The same, by the text of /proc/self/maps."""
         files = {str(Path(path).resolve())
-                 for path in re.findall(r"/\S*librocksdb\S*", maps)}
+                 for path in re.findall(r"/\S*/librocksdb[^/\s]*$", maps,
+                                        re.MULTILINE)}
         expected = {str(self.file)}
         if self.needs:
             expected.add(str(self.needs.file))
@@ -134,7 +150,7 @@ class Library:
 def rust_environment(link):
     """Returns the environment in which Cargo builds programs that use the
     library, without debug information."""
-    values = {"ROCKSDB_LIB_DIR": str(link.directory),
+    values = {"ROCKSDB_LIB_DIR": str(link.link_directory()),
               "CARGO_TARGET_DIR": str(cache("target", link.soname)),
               "CARGO_PROFILE_DEV_DEBUG": "0"}
     if "LIBCLANG_PATH" not in os.environ:
@@ -260,7 +276,7 @@ def run_tests(name, tests, library, timeout=120, **more):
     """Runs tests, a dictionary {name: (command, directory)}, each in a process
     of its own. Compares the failures with expected/NAME.txt, in both
     directions. Returns whether they are the same. The outputs of all failures
-    go to failures/ in the cache."""
+    go to failures/ beside the links to the library."""
     expected = expected_failures(name, library)
     unknown = sorted(set(expected) - set(tests))
     problems = [f"there is no test {test}" for test in unknown]
@@ -271,9 +287,9 @@ def run_tests(name, tests, library, timeout=120, **more):
                 lambda test: run_one(*test, library, timeout, **more),
                 tests.values())))
     failed = {test: end for test, end in ended.items() if end[0]}
-    logs = cache("failures", name, library.name)
-    shutil.rmtree(logs)
-    logs.mkdir()
+    logs = library.directory / "failures" / name
+    shutil.rmtree(logs, ignore_errors=True)
+    logs.mkdir(parents=True)
     for test, (how, output) in sorted(failed.items()):
         (logs / f"{test}.txt").write_text(output, "utf-8")
         if test not in expected:
