@@ -156,7 +156,7 @@ class SecondaryDb final : public StackableDB {
   Status Get(const ReadOptions& options, ColumnFamilyHandle* family,
              const Slice& key, PinnableSlice* value) override {
     const Read read(this, options);
-    const Status status =
+    Status status =
         read.state->db->Get(read.options, read.Of(family), key, value);
     Unpin(value);
     return status;
@@ -203,7 +203,7 @@ class SecondaryDb final : public StackableDB {
       const std::vector<ColumnFamilyHandle*>& families,
       std::vector<std::unique_ptr<Iterator>>* iterators) override {
     const Read read(this, options);
-    const Status status = read.state->db->NewIterators(
+    Status status = read.state->db->NewIterators(
         read.options, read.Of(families.data(), families.size()), iterators);
     for (auto& iterator : *iterators) {
       iterator = std::make_unique<StateIterator>(read.state, token_,
@@ -298,7 +298,7 @@ Status OpenSecondary(OpenReadOnly open,
                      std::vector<ColumnFamilyHandle*>* handles,
                      std::unique_ptr<DB>* db, SecondaryDb** secondary) {
   StatePtr first;
-  const Status status = SecondaryDb::OpenState(open, &first);
+  Status status = SecondaryDb::OpenState(open, &first);
   if (!status.ok()) return status;
   handles->clear();
   for (size_t i = 0; i < first->families.size(); ++i) {
