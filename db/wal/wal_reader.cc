@@ -26,6 +26,13 @@ bool IsKnownType(uint8_t type) {
          type == kPredecessorLog || type == kRecyclablePredecessorLog;
 }
 
+// Whether the header has the log's number.
+bool HasLogNumber(uint8_t type) {
+  return (type >= kRecyclableFull && type <= kRecyclableLast) ||
+         type == kRecyclableUserTimestampSize ||
+         type == kRecyclablePredecessorLog;
+}
+
 bool GoesOnWithRecord(uint8_t type) {
   return type == kMiddle || type == kLast || type == kRecyclableMiddle ||
          type == kRecyclableLast;
@@ -81,6 +88,12 @@ ReadOutcome Reader::ReadRecord(Slice* record) {
           *record = assembled_;
           record_end_ = Position();
           return ReadOutcome::kRecord;
+        }
+        break;
+      case kPredecessorLog:
+        // RocksDB's record about the log before this one. It is no update.
+        if (in_record) {
+          return Fail(ReadOutcome::kDamage, "a record ends without its end");
         }
         break;
       default:
@@ -141,7 +154,7 @@ ReadOutcome Reader::ParseFragment(Fragment* fragment) {
   const uint32_t stored_crc = UnmaskCrc(DecodeFixed32(header));
   const size_t length = DecodeFixed16(header + 4);
   const auto type = static_cast<uint8_t>(header[6]);
-  const bool recyclable = type >= kRecyclableFull && type <= kRecyclableLast;
+  const bool recyclable = HasLogNumber(type);
   const size_t header_size = recyclable ? kRecyclableHeaderSize : kHeaderSize;
   met_recyclable_ = met_recyclable_ || recyclable;
   if (rest_.size() < header_size + length) {
@@ -180,7 +193,9 @@ ReadOutcome Reader::ParseFragment(Fragment* fragment) {
       return ReadOutcome::kEnd;
     }
     recyclable_ = true;
-    fragment->type = static_cast<uint8_t>(type - kRecyclableFull + kFull);
+    fragment->type = type == kRecyclablePredecessorLog
+                         ? kPredecessorLog
+                         : static_cast<uint8_t>(type - kRecyclableFull + kFull);
   }
   fragment->payload = Slice(header + header_size, length);
   rest_.remove_prefix(header_size + length);
@@ -225,7 +240,7 @@ bool Reader::SkipDamage() {
 size_t Reader::DamagedFragmentSize() const {
   if (rest_.size() < kHeaderSize) return 0;
   const auto type = static_cast<uint8_t>(rest_[6]);
-  const bool recyclable = type >= kRecyclableFull && type <= kRecyclableLast;
+  const bool recyclable = HasLogNumber(type);
   const size_t size = (recyclable ? kRecyclableHeaderSize : kHeaderSize) +
                       DecodeFixed16(rest_.data() + 4);
   if (type == kZero || type > kRecyclableUserTimestampSize ||
@@ -248,7 +263,7 @@ bool Reader::BeginsWithFragment(const Slice& bytes, uint64_t* searched) {
   const char* const header = bytes.data();
   const size_t length = DecodeFixed16(header + 4);
   const auto type = static_cast<uint8_t>(header[6]);
-  const bool recyclable = type >= kRecyclableFull && type <= kRecyclableLast;
+  const bool recyclable = HasLogNumber(type);
   const size_t header_size = recyclable ? kRecyclableHeaderSize : kHeaderSize;
   if (!IsKnownType(type) || bytes.size() < header_size + length) return false;
   if (searched != nullptr) *searched += length;
