@@ -63,13 +63,29 @@ class ByteBudget {
 constexpr uint64_t kBlockBasedTableMagic = 0x88E241B785F4CFF7;
 constexpr uint64_t kLegacyTableMagic = 0xDB4775248B80FB57;
 constexpr uint32_t kWrittenFormatVersion = 5;
-constexpr uint32_t kNewestReadableFormatVersion = 5;
+constexpr uint32_t kNewestReadableFormatVersion = 7;
+// Since this version, the metaindex has the index handle, the footer has a
+// checksum, and all checksums depend on the table and on their place in it.
+constexpr uint32_t kFirstVersionWithContext = 6;
+
+// Returns the number that is added to the checksum of the block, or footer, at
+// an offset. `base` is Footer::checksum_base.
+constexpr uint32_t ChecksumContext(uint32_t base, uint64_t offset) {
+  const auto place =
+      static_cast<uint32_t>(offset) + static_cast<uint32_t>(offset >> 32);
+  return base == 0 ? 0 : base ^ place;
+}
 
 // Returns whether the end of a file marks another format or version, which
 // damage to a readable table cannot produce: both have a magic number beside
 // the version. The tail has at least Footer::kSize bytes, if the file has as
-// many.
-bool IsForeignTable(const Slice& tail);
+// many. REQUIRES: Footer::DecodeFrom returned NotSupported.
+bool IsForeignTable(const Slice& tail, uint64_t file_size);
+
+// Searches the end of a file for the beginning of a footer of version 6 or
+// later, whose rest may be damaged or cut off. Returns its checksum base, or 0
+// if there is none.
+uint32_t FindChecksumBase(const Slice& tail);
 
 // The footer: the last bytes of a table.
 struct Footer {
@@ -78,15 +94,20 @@ struct Footer {
 
   ChecksumType checksum = ChecksumType::kCrc32c;
   BlockHandle metaindex;
+  // Empty, which no index is, unless has_index().
   BlockHandle index;
   uint32_t format_version = 0;  // 0 for the legacy footer.
-  size_t size = 0;              // kSize or kLegacySize.
+  // Differs between tables. 0 before version 6.
+  uint32_t checksum_base = 0;
+  size_t size = 0;  // kSize or kLegacySize.
 
   // Returns false for tables of LevelDB's format without a metaindex, which
   // LevelDB reads (bedrock-leveldb writes them).
   bool has_metaindex() const {
     return format_version != 0 || metaindex.size != 0;
   }
+  // Returns false if the metaindex names the index.
+  bool has_index() const { return format_version < kFirstVersionWithContext; }
 
   // Appends the 53-byte form.
   void EncodeTo(std::string* out) const;
@@ -98,6 +119,7 @@ struct Footer {
 };
 
 // Names in the metaindex.
+constexpr char kIndexBlockName[] = "rocksdb.index";
 constexpr char kPropertiesBlockName[] = "rocksdb.properties";
 constexpr char kOldPropertiesBlockName[] = "rocksdb.stats";
 constexpr char kFullBloomBlockName[] = "fullfilter.rocksdb.BuiltinBloomFilter";

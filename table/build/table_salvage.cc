@@ -11,6 +11,7 @@
 #include "table/reader/table_core.h"
 #include "table/reader/table_opener.h"
 #include "util/bytes/checksum.h"
+#include "util/bytes/compression.h"
 #include "varve/compression_type.h"
 
 namespace varve {
@@ -33,6 +34,10 @@ constexpr size_t kFirstWindowBytes = size_t{64} << 10;
 // With block_align, blocks begin at multiples of at least this number of bytes.
 constexpr uint64_t kLeastAlignment = 256;
 
+constexpr ChecksumType kTypes[] = {ChecksumType::kXxh3, ChecksumType::kCrc32c,
+                                   ChecksumType::kXxHash64,
+                                   ChecksumType::kXxHash32};
+
 bool IsCompressionByte(char c) {
   const auto type = static_cast<uint8_t>(c);
   return type <= static_cast<uint8_t>(CompressionType::kZSTD) ||
@@ -40,9 +45,10 @@ bool IsCompressionByte(char c) {
 }
 
 // Returns the size of the block that begins `bytes`, if its end is inside them.
-// Hashes at most *may_hash bytes, and subtracts them from it.
-std::optional<size_t> FindBlockEnd(ChecksumType type, const Slice& bytes,
-                                   uint64_t* may_hash) {
+// `context` is part of its checksum. Hashes at most *may_hash bytes, and
+// subtracts them from it.
+std::optional<size_t> FindBlockEnd(ChecksumType type, uint32_t context,
+                                   const Slice& bytes, uint64_t* may_hash) {
   uint32_t crc = 0;
   for (size_t n = 0; n + kBlockTrailerSize <= bytes.size(); ++n) {
     const char* const end = bytes.data() + n;
@@ -53,7 +59,7 @@ std::optional<size_t> FindBlockEnd(ChecksumType type, const Slice& bytes,
       const uint32_t found = is_crc ? MaskCrc(Crc32cExtend(crc, end, 1))
                                     : BlockChecksum(type, bytes.data(), n);
       // An empty block does not count.
-      if (n > 0 && found == DecodeFixed32(end + 1)) return n;
+      if (n > 0 && found + context == DecodeFixed32(end + 1)) return n;
     }
     if (is_crc) crc = Crc32cExtend(crc, end, 1);
   }
@@ -79,15 +85,15 @@ class Salvager {
       Scan(core_.footer, 0, true);
       return Status::OK();
     }
-    for (const ChecksumType type :
-         {ChecksumType::kXxh3, ChecksumType::kCrc32c, ChecksumType::kXxHash64,
-          ChecksumType::kXxHash32}) {
-      Footer footer;
-      footer.checksum = legacy_ ? ChecksumType::kCrc32c : type;
-      footer.format_version = legacy_ ? 0 : kWrittenFormatVersion;
-      core_.loader = std::make_unique<BlockLoader>(
-          core_.file.get(), options.file_name, options.file_size, footer);
-      if (Scan(footer, 0, true) || legacy_) break;
+    const uint32_t base = legacy_ ? 0 : ReadChecksumBase();
+    for (const ChecksumType type : kTypes) {
+      if (Scan(UseFooter(type, base), 0, true) || legacy_) {
+        return Status::OK();
+      }
+    }
+    for (const ChecksumType type : kTypes) {
+      const uint32_t guess = GuessChecksumBase(type);
+      if (guess != 0 && Scan(UseFooter(type, guess), 0, true)) break;
     }
     return Status::OK();
   }
@@ -102,6 +108,65 @@ class Salvager {
                  PackTrailer(tombstone.sequence, ValueType::kRangeDeletion));
       sink_(key, tombstone.end);
     }
+  }
+
+  // Reads blocks from now on as if the table had the footer that is returned.
+  Footer UseFooter(ChecksumType type, uint32_t base) {
+    Footer footer;
+    footer.checksum = legacy_ ? ChecksumType::kCrc32c : type;
+    footer.format_version = legacy_ ? 0 : kWrittenFormatVersion;
+    footer.checksum_base = base;
+    core_.loader =
+        std::make_unique<BlockLoader>(core_.file.get(), core_.options.file_name,
+                                      core_.options.file_size, footer);
+    return footer;
+  }
+
+  // Returns the checksum base in what is left of the footer, or 0.
+  uint32_t ReadChecksumBase() const {
+    const uint64_t file_size = core_.options.file_size;
+    const auto size =
+        static_cast<size_t>(std::min<uint64_t>(file_size, Footer::kSize));
+    char scratch[Footer::kSize];
+    Slice tail;
+    if (!core_.file->Read(file_size - size, size, &tail, scratch).ok()) {
+      return 0;
+    }
+    return FindChecksumBase(tail);
+  }
+
+  // Returns the checksum base with which the first two blocks of the file are
+  // whole, or 0. The first one, at offset 0, gives a base for each possible
+  // end.
+  uint32_t GuessChecksumBase(ChecksumType type) {
+    std::string window(kFirstWindowBytes, '\0');
+    Slice bytes;
+    if (!core_.file->Read(0, window.size(), &bytes, window.data()).ok()) {
+      return 0;
+    }
+    may_hash_ = kAlwaysHashedBytes;
+    for (size_t n = 1; n + kBlockTrailerSize <= bytes.size(); ++n) {
+      const auto compression =
+          static_cast<CompressionType>(static_cast<uint8_t>(bytes[n]));
+      size_t raw_bytes = 0;
+      if (!IsCompressionByte(bytes[n]) ||
+          !UncompressedLength(compression, kWrittenFormatVersion,
+                              Slice(bytes.data(), n), &raw_bytes)
+               .ok()) {
+        continue;
+      }
+      if (n + raw_bytes > may_hash_) break;
+      may_hash_ -= n + raw_bytes;
+      const uint32_t base = DecodeFixed32(bytes.data() + n + 1) -
+                            BlockChecksum(type, bytes.data(), n);
+      UseFooter(type, base);
+      BlockRef block;
+      if (base != 0 && LoadDataBlock({0, n}, &block).ok() &&
+          FindBlock(type, base, n + kBlockTrailerSize)) {
+        return base;
+      }
+    }
+    return 0;
   }
 
   // Returns Corruption if it is not a complete data block.
@@ -154,7 +219,8 @@ class Salvager {
     ByteBudget deletion_keys = KeyBudget(file_size);
     std::vector<BlockHandle> data_blocks;
     bool any = false;
-    while (const auto handle = FindBlock(footer.checksum, offset)) {
+    while (const auto handle =
+               FindBlock(footer.checksum, footer.checksum_base, offset)) {
       any = true;
       offset = handle->offset + handle->size + kBlockTrailerSize;
       in_data = in_data && IsDataBlock(*handle, data_blocks);
@@ -168,9 +234,10 @@ class Salvager {
     return any;
   }
 
-  std::optional<BlockHandle> FindBlock(ChecksumType type, uint64_t offset) {
+  std::optional<BlockHandle> FindBlock(ChecksumType type, uint32_t base,
+                                       uint64_t offset) {
     offset = SkipPadding(offset);
-    const auto size = FindBlockAt(type, offset);
+    const auto size = FindBlockAt(type, ChecksumContext(base, offset), offset);
     if (!size) return std::nullopt;
     return BlockHandle{offset, *size};
   }
@@ -193,7 +260,8 @@ class Salvager {
     return offset;
   }
 
-  std::optional<size_t> FindBlockAt(ChecksumType type, uint64_t offset) {
+  std::optional<size_t> FindBlockAt(ChecksumType type, uint32_t context,
+                                    uint64_t offset) {
     const uint64_t file_size = core_.options.file_size;
     if (offset >= file_size) return std::nullopt;
     const uint64_t most =
@@ -209,7 +277,7 @@ class Salvager {
       }
       const uint64_t most_hashed = std::min(may_hash_, kMaxHashedBytes);
       uint64_t left_bytes = most_hashed;
-      const auto size = FindBlockEnd(type, read, &left_bytes);
+      const auto size = FindBlockEnd(type, context, read, &left_bytes);
       may_hash_ -= most_hashed - left_bytes;
       if (size || count == most) return size;
     }

@@ -60,6 +60,7 @@ BlockLoader::BlockLoader(const RandomAccessFile* file,
       file_name_(file_name),
       file_size_(file_size),
       checksum_type_(footer.checksum),
+      checksum_base_(footer.checksum_base),
       format_version_(footer.format_version),
       leveldb_compression_(footer.format_version == 0) {}
 
@@ -213,7 +214,8 @@ Status BlockLoader::CompareChecksum(const BlockHandle& handle,
   const PerfTimer timer(Env::Default(), &GetPerfContext()->block_checksum_time);
   const auto size = static_cast<size_t>(handle.size);
   const uint32_t stored = DecodeFixed32(raw.data() + size + 1);
-  const uint32_t computed = BlockChecksum(checksum_type_, raw.data(), size);
+  const uint32_t computed = BlockChecksum(checksum_type_, raw.data(), size) +
+                            ChecksumContext(checksum_base_, handle.offset);
   if (stored == computed) return Status();
   char text[128];
   snprintf(text, sizeof(text),

@@ -147,6 +147,7 @@ class BlockLoader {
   const std::string& file_name_;
   const uint64_t file_size_;
   const ChecksumType checksum_type_;
+  const uint32_t checksum_base_;
   const uint32_t format_version_;
   bool leveldb_compression_;
   std::string dictionary_;

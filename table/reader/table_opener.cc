@@ -10,7 +10,9 @@
 #include <vector>
 
 #include "table/block/comparator_mismatch.h"
+#include "table/block/compression_property.h"
 #include "table/block/entry_scanner.h"
+#include "table/reader/metaindex.h"
 #include "table/reader/partition_run.h"
 #include "util/bytes/compression.h"
 
@@ -31,41 +33,9 @@ constexpr uint64_t kMaxTailBytes = PartitionRun::kMaxBytes;
 // Since this version, ingested tables have a sequence number of their own.
 constexpr uint32_t kFirstVersionWithGlobalSequence = 2;
 
-// Calls visit(name, handle) for each entry of a metaindex block.
-template <typename Visit>
-Status VisitMetaindex(const BlockLoader& loader, const BlockHandle& handle,
-                      uint64_t file_size, ReadaheadBuffer* readahead,
-                      Visit visit) {
-  FileBody body;
-  Status s = loader.ReadMetaBlock(BlockLoader::MetaKind::kMetaindex, handle,
-                                  readahead, &body);
-  if (!s.ok()) return s;
-  BlockTail tail;
-  s = DecodeBlockTail(body.contents, &tail);
-  if (!s.ok()) return s.Annotate("metaindex " + loader.Describe(handle));
-  EntryScanner entry(Slice(body.contents.data(), tail.entries_size));
-  ByteBudget names = KeyBudget(body.contents.size());
-  ByteBudget blocks(file_size);
-  while (s.ok() && entry.Next()) {
-    Slice value = entry.value();
-    BlockHandle block;
-    if (!names.Take(entry.key().size())) {
-      s = entry.EntryError("the names take too much memory");
-    } else if (!block.DecodeFrom(&value) || !block.FitsIn(file_size)) {
-      s = entry.EntryError("bad handle of block '" + entry.key().ToString() +
-                           "'");
-    } else if (!blocks.Take(block)) {
-      s = entry.EntryError("more blocks than the file has space for");
-    } else {
-      visit(entry.key(), block);
-    }
-  }
-  if (s.ok()) s = entry.status();
-  return s.ok() ? s : s.Annotate("metaindex " + loader.Describe(handle));
-}
-
 // The locations of the metadata blocks.
 struct MetaBlocks {
+  std::optional<BlockHandle> index;
   std::optional<BlockHandle> properties;
   std::optional<BlockHandle> old_properties;
   std::optional<BlockHandle> dictionary;
@@ -219,16 +189,24 @@ Status TableOpener::ReadFooter() {
 
 Status TableOpener::FindMetaBlocks() {
   if (!core_.footer.has_metaindex()) return Status();
-  return VisitMetaindex(*core_.loader, core_.footer.metaindex,
-                        core_.options.file_size, tail(),
-                        [this](const Slice& name, const BlockHandle& handle) {
-                          NoteMetaBlock(name, handle);
-                        });
+  Status s = VisitMetaindex(
+      *core_.loader, core_.footer.metaindex, core_.options.file_size, tail(),
+      [this](const Slice& name, const BlockHandle& handle) {
+        NoteMetaBlock(name, handle);
+      });
+  if (!s.ok() || core_.footer.has_index()) return s;
+  if (!blocks_.index) {
+    return Status::Corruption(core_.loader->Describe(core_.footer.metaindex),
+                              "the metaindex does not name the index");
+  }
+  core_.footer.index = *blocks_.index;
+  return s;
 }
 
 void TableOpener::NoteMetaBlock(const Slice& name, const BlockHandle& handle) {
   core_.names_meta_blocks = true;
   const std::pair<const char*, std::optional<BlockHandle>*> known[] = {
+      {kIndexBlockName, &blocks_.index},
       {kPropertiesBlockName, &blocks_.properties},
       {kOldPropertiesBlockName, &blocks_.old_properties},
       {kCompressionDictionaryBlockName, &blocks_.dictionary},
@@ -307,12 +285,16 @@ Status TableOpener::CheckProperties() const {
     return NotSupported("the keys are ordered by '" + comparator +
                         "', not by '" + expected + "'");
   }
+  const std::string manager = ForeignCompressionManager(properties.compression);
+  if (!manager.empty()) {
+    return NotSupported("blocks of the compression manager '" + manager + "'");
+  }
   // Otherwise only the read of a compressed block would report it.
   for (const CompressionType type :
        {CompressionType::kSnappy, CompressionType::kZlib,
         CompressionType::kBZip2, CompressionType::kLZ4, CompressionType::kLZ4HC,
         CompressionType::kXpress, CompressionType::kZSTD}) {
-    if (properties.compression == CompressionName(type) &&
+    if (NamesCompression(properties.compression, type) &&
         !CompressionSupported(type)) {
       return NotSupported(NotBuiltInText(type));
     }
@@ -622,7 +604,10 @@ bool TableOpener::LooksPartitioned() {
 
 Status TableOpener::RunOnDamaged(bool* index_is_whole) {
   Status footer = ReadFooter();
-  if (footer.IsNotSupported() && IsForeignTable(tail_.data())) return footer;
+  if (footer.IsNotSupported() &&
+      IsForeignTable(tail_.data(), core_.options.file_size)) {
+    return footer;
+  }
   if (!footer.ok()) return Status();
   const bool described = FindMetaBlocks().ok() && ReadTableProperties().ok();
   if (described) {
@@ -686,15 +671,6 @@ Status LoadDeferred(TableCore* core) {
   Status s = TableOpener(core).RunDeferred();
   if (s.ok()) core->AccountMemory();
   return s;
-}
-
-Status ReadMetaindex(const BlockLoader& loader, const BlockHandle& handle,
-                     uint64_t file_size, ReadaheadBuffer* readahead,
-                     std::vector<std::pair<std::string, BlockHandle>>* blocks) {
-  return VisitMetaindex(loader, handle, file_size, readahead,
-                        [blocks](const Slice& name, const BlockHandle& block) {
-                          blocks->emplace_back(name.ToString(), block);
-                        });
 }
 
 }  // namespace varve

@@ -42,10 +42,4 @@ Status ReadPropertiesOf(const TableReaderOptions& options,
                         std::unique_ptr<RandomAccessFile> file,
                         TableProperties* properties);
 
-// Reads a metaindex block: names and handles, in their order. All handles are
-// inside the file.
-Status ReadMetaindex(const BlockLoader& loader, const BlockHandle& handle,
-                     uint64_t file_size, ReadaheadBuffer* readahead,
-                     std::vector<std::pair<std::string, BlockHandle>>* blocks);
-
 }  // namespace varve

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "table/cache/readahead_buffer.h"
-#include "table/reader/table_opener.h"
+#include "table/reader/metaindex.h"
 
 namespace varve {
 

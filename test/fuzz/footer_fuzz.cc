@@ -19,7 +19,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   if (!footer.DecodeFrom(tail, "f", file_size).ok()) return 0;
   Require(footer.index.FitsIn(file_size), "the index lies in the file");
   Require(footer.metaindex.FitsIn(file_size), "the metaindex lies in the file");
-  if (footer.size != Footer::kSize) return 0;
+  if (footer.size != Footer::kSize || !footer.has_index()) return 0;
   std::string again;
   footer.EncodeTo(&again);
   Footer second;

@@ -100,6 +100,7 @@ class Seeds {
       Slice value = metas.value();
       if (!handle.DecodeFrom(&value) || !handle.FitsIn(file.size())) continue;
       const std::string body = Body(file, handle).ToString();
+      if (metas.key() == kIndexBlockName) footer.index = handle;
       if (metas.key() == kPropertiesBlockName) {
         Add("properties", name, body);
         static_cast<void>(DecodeProperties(body, name, &properties).ok());

@@ -29,6 +29,32 @@ std::string MakeFooter() {
   return bytes;
 }
 
+constexpr uint64_t kFooterOffset = kFileSize - Footer::kSize;
+
+// Computes the checksum of a footer of version 6 or later.
+void SealFooter(std::string* bytes) {
+  EncodeFixed32(bytes->data() + 5, 0);
+  const uint32_t base = DecodeFixed32(bytes->data() + 9);
+  const uint32_t checksum =
+      BlockChecksum(static_cast<ChecksumType>((*bytes)[0]), bytes->data(),
+                    Footer::kSize - 1) +
+      (base == 0 ? 0 : base ^ static_cast<uint32_t>(kFooterOffset));
+  EncodeFixed32(bytes->data() + 5, checksum);
+}
+
+std::string MakeFooterWithChecksum(uint32_t version, ChecksumType type) {
+  std::string bytes(1, static_cast<char>(type));
+  bytes += std::string("\x3e\0\x7a\0", 4);
+  PutFixed32(&bytes, 0);
+  PutFixed32(&bytes, 0x87654321);
+  PutFixed32(&bytes, 300);
+  bytes.resize(41);
+  PutFixed32(&bytes, version);
+  PutFixed64(&bytes, kBlockBasedTableMagic);
+  SealFooter(&bytes);
+  return bytes;
+}
+
 std::string MakeLegacyFooter(uint64_t magic) {
   std::string bytes;
   BlockHandle{9000, 300}.EncodeTo(&bytes);
@@ -107,7 +133,8 @@ TEST(FormatTest, ReadsFootersOfOtherEngines) {
   const std::pair<const char*, uint32_t> kFiles[] = {
       {"rocksdb-fv0/db/000012.sst", 0},  {"rocksdb-fv1-lz4/db/000012.sst", 1},
       {"rocksdb-fv2/db/000012.sst", 2},  {"rocksdb-fv4/db/000012.sst", 4},
-      {"rocksdb-none/db/000012.sst", 5},
+      {"rocksdb-none/db/000012.sst", 5}, {"rocksdb-fv6/db/000011.sst", 6},
+      {"rocksdb-fv7/db/000011.sst", 7},
   };
   for (const auto& [name, version] : kFiles) {
     const std::string file = testing::ReadFixture(name);
@@ -136,8 +163,10 @@ TEST(FormatTest, RefusesForeignTablesByName) {
 TEST(FormatTest, RefusesNewerVersionsAndUnknownChecksums) {
   Footer footer;
   std::string bytes = MakeFooter();
-  EncodeFixed32(bytes.data() + 41, 6);
-  EXPECT_TRUE(IsNotSupported(Decode(bytes, &footer), "format_version 6"));
+  EncodeFixed32(bytes.data() + 41, 8);
+  EXPECT_TRUE(IsNotSupported(Decode(bytes, &footer), "format_version 8"));
+  bytes = MakeFooterWithChecksum(8, ChecksumType::kXxh3);
+  EXPECT_TRUE(IsNotSupported(Decode(bytes, &footer), "format_version 8"));
 
   bytes = MakeFooter();
   bytes[0] = 5;
@@ -154,6 +183,117 @@ TEST(FormatTest, RefusesNewerVersionsAndUnknownChecksums) {
   bytes = MakeFooter();
   EncodeFixed32(bytes.data() + 41, 0);
   EXPECT_TRUE(IsCorruption(Decode(bytes, &footer)));
+}
+
+TEST(FormatTest, ReadsFootersWithAChecksum) {
+  for (const uint32_t version : {6u, 7u}) {
+    for (int type = 0; type <= 4; ++type) {
+      const auto checksum = static_cast<ChecksumType>(type);
+      const std::string bytes = MakeFooterWithChecksum(version, checksum);
+      Footer footer;
+      ASSERT_TRUE(Ok(Decode("more" + bytes, &footer)));
+      EXPECT_EQ(footer.checksum, checksum);
+      EXPECT_EQ(footer.format_version, version);
+      EXPECT_EQ(footer.checksum_base, 0x87654321u);
+      EXPECT_EQ(footer.size, Footer::kSize);
+      EXPECT_EQ(footer.metaindex.offset, kFooterOffset - 305);
+      EXPECT_EQ(footer.metaindex.size, 300u);
+      EXPECT_TRUE(footer.has_metaindex());
+      EXPECT_FALSE(footer.has_index());
+      EXPECT_EQ(footer.index.size, 0u);
+    }
+  }
+}
+
+TEST(FormatTest, NoticesEveryChangedByteOfAFooterWithAChecksum) {
+  const std::string bytes = MakeFooterWithChecksum(7, ChecksumType::kXxh3);
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    for (int change = 1; change < 256; ++change) {
+      std::string changed = bytes;
+      changed[i] = static_cast<char>(changed[i] ^ change);
+      Footer footer;
+      const Status s = Decode(changed, &footer);
+      ASSERT_FALSE(s.ok()) << "byte " << i << " ^ " << change;
+      EXPECT_THAT(s.ToString(), HasSubstr("/db/000007.sst"));
+      // A number that a later version may use is not reported as damage, but
+      // the table is not taken for one of that version.
+      EXPECT_TRUE(s.IsCorruption() || !IsForeignTable(changed, kFileSize))
+          << s.ToString();
+    }
+  }
+  // At another place, it is not the same footer.
+  Footer footer;
+  EXPECT_TRUE(IsCorruption(footer.DecodeFrom(bytes, "f", kFileSize + 1),
+                           "f: footer checksum mismatch at offset 9948"));
+}
+
+TEST(FormatTest, RefusesWhatFootersWithAChecksumCannotHold) {
+  Footer footer;
+  const std::string good = MakeFooterWithChecksum(7, ChecksumType::kCrc32c);
+  std::string bytes = good;
+  EncodeFixed32(bytes.data() + 9, 0);
+  SealFooter(&bytes);
+  EXPECT_TRUE(IsCorruption(Decode(bytes, &footer), "checksum base"));
+
+  bytes = good;
+  bytes[2] = 1;
+  SealFooter(&bytes);
+  EXPECT_TRUE(IsCorruption(Decode(bytes, &footer), "format_version 7"));
+
+  // The metaindex may begin the file, but not before.
+  bytes = good;
+  const auto largest = static_cast<uint32_t>(kFooterOffset - kBlockTrailerSize);
+  EncodeFixed32(bytes.data() + 13, largest);
+  SealFooter(&bytes);
+  EXPECT_TRUE(Ok(Decode(bytes, &footer)));
+  EXPECT_EQ(footer.metaindex.offset, 0u);
+  for (const uint32_t size : {largest + 1, UINT32_MAX}) {
+    EncodeFixed32(bytes.data() + 13, size);
+    SealFooter(&bytes);
+    EXPECT_TRUE(IsCorruption(Decode(bytes, &footer), "metaindex size"));
+  }
+
+  // RocksDB reserves these bytes for features that readers have to know.
+  bytes = good;
+  bytes[40] = 1;
+  SealFooter(&bytes);
+  EXPECT_TRUE(IsNotSupported(Decode(bytes, &footer), "newer RocksDB"));
+  EXPECT_TRUE(IsForeignTable(bytes, kFileSize));
+  // Nor may a footer of an older version say that it has a checksum.
+  bytes = MakeFooter();
+  EncodeFixed32(bytes.data() + 41, 6);
+  EXPECT_TRUE(IsCorruption(Decode(bytes, &footer), "format_version 6"));
+}
+
+TEST(FormatTest, RecognizesTablesOfLaterVersions) {
+  EXPECT_TRUE(IsForeignTable(MakeFooterWithChecksum(8, ChecksumType::kXxh3),
+                             kFileSize));
+  // Version 7, with a damaged number.
+  std::string bytes = MakeFooterWithChecksum(7, ChecksumType::kXxh3);
+  bytes[41] = 15;
+  EXPECT_FALSE(IsForeignTable(bytes, kFileSize));
+  bytes = MakeFooterWithChecksum(6, ChecksumType::kXxHash32);
+  bytes[0] = 6;
+  EXPECT_FALSE(IsForeignTable(bytes, kFileSize));
+  bytes = MakeFooter();
+  EncodeFixed32(bytes.data() + 41, 8);
+  EXPECT_FALSE(IsForeignTable(bytes, kFileSize));
+}
+
+TEST(FormatTest, FindsTheChecksumBaseInThePartOfAFooter) {
+  const std::string bytes = MakeFooterWithChecksum(7, ChecksumType::kXxh3);
+  for (size_t size = 0; size <= bytes.size(); ++size) {
+    EXPECT_EQ(FindChecksumBase(bytes.substr(0, size)),
+              size < 13 ? 0 : 0x87654321u);
+  }
+  EXPECT_EQ(FindChecksumBase(MakeFooter()), 0u);
+}
+
+TEST(FormatTest, ChecksumsDependOnTheirPlace) {
+  EXPECT_EQ(ChecksumContext(0, 1234), 0u);
+  EXPECT_EQ(ChecksumContext(0xF0F0F0F0, 0), 0xF0F0F0F0);
+  EXPECT_EQ(ChecksumContext(0xF0F0F0F0, 0x0F), 0xF0F0F0FF);
+  EXPECT_EQ(ChecksumContext(0xF0F0F0F0, uint64_t{0xA} << 32 | 5), 0xF0F0F0FF);
 }
 
 TEST(FormatTest, ReportsCorruptionWithTheFileName) {

@@ -9,6 +9,7 @@
 #include <gtest/gtest.h>
 
 #include "table/block/block_builder.h"
+#include "table/block/compression_property.h"
 #include "test/testing/status_checks.h"
 #include "test/testing/table/table_bytes.h"
 #include "util/bytes/coding.h"
@@ -224,6 +225,46 @@ TEST(PropertiesTest, SurvivesDamage) {
     std::string damaged = body;
     damaged[bit / 8] = static_cast<char>(damaged[bit / 8] ^ 1 << bit % 8);
     DecodeProperties(damaged, "f", &p).IgnoreError();  // Any answer will do.
+  }
+}
+
+TEST(CompressionPropertyTest, NamesOneCompression) {
+  EXPECT_TRUE(NamesCompression("ZSTD", CompressionType::kZSTD));
+  EXPECT_FALSE(NamesCompression("ZSTD", CompressionType::kLZ4));
+  EXPECT_FALSE(NamesCompression("LZ4HC", CompressionType::kLZ4));
+  EXPECT_FALSE(NamesCompression("", CompressionType::kLZ4));
+  EXPECT_EQ(ForeignCompressionManager("ZSTD"), "");
+  EXPECT_EQ(ForeignCompressionManager(""), "");
+}
+
+TEST(CompressionPropertyTest, NamesAManagerAndTypes) {
+  const std::string two = "BuiltinV2;0407;";
+  EXPECT_TRUE(NamesCompression(two, CompressionType::kLZ4));
+  EXPECT_TRUE(NamesCompression(two, CompressionType::kZSTD));
+  EXPECT_FALSE(NamesCompression(two, CompressionType::kSnappy));
+  // The digits "40" are not a type of their own.
+  EXPECT_FALSE(NamesCompression(two, CompressionType::kZSTDNotFinal));
+  EXPECT_EQ(ForeignCompressionManager(two), "");
+  // RocksDB may add fields.
+  EXPECT_FALSE(NamesCompression("BuiltinV2;04;07;", CompressionType::kZSTD));
+  EXPECT_FALSE(NamesCompression(";;", CompressionType::kLZ4));
+  EXPECT_EQ(ForeignCompressionManager(";;"), "");
+}
+
+TEST(CompressionPropertyTest, NamesAForeignManager) {
+  EXPECT_EQ(ForeignCompressionManager("Mine;80;"), "Mine");
+  EXPECT_EQ(ForeignCompressionManager("BuiltinV3;01;"), "BuiltinV3");
+  EXPECT_EQ(ForeignCompressionManager("Builtin;01;"), "Builtin");
+  // It compressed nothing.
+  EXPECT_EQ(ForeignCompressionManager("Mine;;"), "");
+}
+
+TEST(CompressionPropertyTest, AnyTextIsRead) {
+  const std::string whole = "Mine;0480;more;";
+  for (size_t size = 0; size <= whole.size(); ++size) {
+    const std::string cut = whole.substr(0, size);
+    EXPECT_EQ(NamesCompression(cut, CompressionType::kLZ4), size >= 7) << cut;
+    EXPECT_EQ(ForeignCompressionManager(cut), size >= 6 ? "Mine" : "") << cut;
   }
 }
 

@@ -5,6 +5,7 @@
 #include <cinttypes>
 
 #include "table/reader/file_block_iterator.h"
+#include "table/reader/metaindex.h"
 #include "table/reader/table_opener.h"
 #include "table/reader/table_verifier.h"
 #include "tools/varve/varve_database.h"
@@ -134,7 +135,7 @@ class TableDump {
             footer_.size == Footer::kLegacySize ? " (short footer)" : "");
     fprintf(out_, "  checksums: %s\n", ChecksumName(footer_.checksum));
     PrintHandle("metaindex", footer_.metaindex);
-    PrintHandle("index", footer_.index);
+    if (footer_.has_index()) PrintHandle("index", footer_.index);
   }
 
   Status PrintMetaBlocks() {

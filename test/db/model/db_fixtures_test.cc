@@ -24,11 +24,12 @@ struct Refusal {
 
 constexpr Refusal kRefusals[] = {
     {"refuse-blob-files", "blob"},
-    {"refuse-format-version-6", "version.*6"},
+    {"refuse-format-version-8", "version.*8"},
     {"refuse-plain-table", "plain"},
     {"refuse-prepared-txn", "two-phase|prepare|transaction"},
     {"refuse-prepared-txn-old-log", "two-phase|prepare|transaction"},
     {"refuse-reverse-comparator", "comparator"},
+    {"refuse-separate-values", "layout of a newer RocksDB"},
     {"refuse-wide-columns-sst", "wide"},
 };
 

@@ -70,6 +70,7 @@ class TableBytes {
       EXPECT_TRUE(meta_blocks_[name].DecodeFrom(&rest)) << name;
       EXPECT_TRUE(rest.empty());
     }
+    if (!footer_.has_index()) footer_.index = meta_blocks_.at(kIndexBlockName);
     EXPECT_TRUE(Ok(DecodeProperties(
         ReadBlock(meta_blocks_[kPropertiesBlockName]), "table", &properties_)));
     ReadIndex();
@@ -89,7 +90,8 @@ class TableBytes {
     if (!handle.FitsIn(file_.size())) return "";
     const char* stored = file_.data() + handle.offset;
     const auto type = static_cast<CompressionType>(stored[handle.size]);
-    EXPECT_EQ(BlockChecksum(footer_.checksum, stored, handle.size),
+    EXPECT_EQ(BlockChecksum(footer_.checksum, stored, handle.size) +
+                  ChecksumContext(footer_.checksum_base, handle.offset),
               DecodeFixed32(stored + handle.size + 1))
         << "block at " << handle.offset;
     const Slice body(stored, handle.size);
