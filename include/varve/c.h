@@ -31,8 +31,8 @@
  * frees the old message and sets *errptr to a new one. The message is
  * zero-terminated. It begins with the kind of error: "NotFound: ",
  * "Corruption: ", "Not supported: ", "Invalid argument: ", "IO error: ",
- * "Incomplete: ", "Shutdown in progress: ", "Aborted: " or "Busy: ". Free it
- * with varve_free.
+ * "Incomplete: ", "Shutdown in progress: ", "Aborted: ", "Busy: ",
+ * "Operation timed out: " or "Operation expired: ". Free it with varve_free.
  *
  * Memory: the caller owns a returned `char*` that is not const, and frees it
  * with varve_free or free.

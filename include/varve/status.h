@@ -32,6 +32,17 @@ class [[nodiscard]] VARVE_EXPORT Status {
     kShutdownInProgress = 7,  // The DB is closing.
     kAborted = 8,             // Cancelled by the caller.
     kBusy = 9,                // Another user holds the resource.
+    kTimedOut = 11,           // Waited as long as the caller allowed.
+    kExpired = 12,            // The transaction's time is over.
+  };
+
+  // The reason, if a caller may want to act on it. Other errors have kNone.
+  enum class Subcode : uint8_t {
+    kNone = 0,
+    kNoSpace = 1,      // An IOError: the device or the quota is full.
+    kLockTimeout = 2,  // A TimedOut: another transaction holds a key's lock.
+    kDeadlock = 3,     // Busy: transactions would wait for each other.
+    kLockLimit = 4,    // Busy: as many keys as may be are locked.
   };
 
   Status() = default;
@@ -88,6 +99,18 @@ class [[nodiscard]] VARVE_EXPORT Status {
   static Status Busy(const Slice& message, const Slice& detail = Slice()) {
     return Status(Code::kBusy, message, detail);
   }
+  static Status Busy(Subcode reason, const Slice& message) {
+    return Status(Code::kBusy, message, Slice(), reason);
+  }
+  static Status TimedOut(const Slice& message, const Slice& detail = Slice()) {
+    return Status(Code::kTimedOut, message, detail);
+  }
+  static Status TimedOut(Subcode reason, const Slice& message) {
+    return Status(Code::kTimedOut, message, Slice(), reason);
+  }
+  static Status Expired(const Slice& message, const Slice& detail = Slice()) {
+    return Status(Code::kExpired, message, detail);
+  }
 
   // Returns true if the status has that code.
   bool ok() const { return state_ == nullptr; }
@@ -103,8 +126,14 @@ class [[nodiscard]] VARVE_EXPORT Status {
   }
   bool IsAborted() const { return code() == Code::kAborted; }
   bool IsBusy() const { return code() == Code::kBusy; }
-  // Returns true if the device or the quota is full.
-  bool IsNoSpace() const { return state_ != nullptr && state_->no_space; }
+  bool IsTimedOut() const { return code() == Code::kTimedOut; }
+  bool IsExpired() const { return code() == Code::kExpired; }
+  Subcode subcode() const { return ok() ? Subcode::kNone : state_->subcode; }
+  // Returns true if the status has that subcode.
+  bool IsNoSpace() const { return subcode() == Subcode::kNoSpace; }
+  bool IsLockTimeout() const { return subcode() == Subcode::kLockTimeout; }
+  bool IsDeadlock() const { return subcode() == Subcode::kDeadlock; }
+  bool IsLockLimit() const { return subcode() == Subcode::kLockLimit; }
 
   // Returns "OK" or "<code>: <message>".
   std::string ToString() const;
@@ -123,7 +152,7 @@ class [[nodiscard]] VARVE_EXPORT Status {
  private:
   struct State {
     Code code;
-    bool no_space = false;
+    Subcode subcode = Subcode::kNone;
   };
   // The content of every state except the plain NotFound.
   struct Failure : State {
@@ -138,7 +167,8 @@ class [[nodiscard]] VARVE_EXPORT Status {
   };
   using StatePtr = std::unique_ptr<State, Deleter>;
 
-  Status(Code code, const Slice& message, const Slice& detail);
+  Status(Code code, const Slice& message, const Slice& detail,
+         Subcode subcode = Subcode::kNone);
   // REQUIRES: the state is not that of success.
   static StatePtr Copy(const StatePtr& state);
   bool IsPlain() const { return state_.get() == &plain_not_found_; }

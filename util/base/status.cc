@@ -32,15 +32,21 @@ const char* CodeName(Status::Code code) {
       return "Aborted";
     case Status::Code::kBusy:
       return "Busy";
+    case Status::Code::kTimedOut:
+      return "Operation timed out";
+    case Status::Code::kExpired:
+      return "Operation expired";
   }
   return "Unknown code";
 }
 
 }  // namespace
 
-Status::Status(Code code, const Slice& message, const Slice& detail)
+Status::Status(Code code, const Slice& message, const Slice& detail,
+               Subcode subcode)
     : state_(new Failure) {
   state_->code = code;
+  state_->subcode = subcode;
   std::string& text = failure()->message;
   text = message.ToString();
   if (!detail.empty()) {
@@ -50,7 +56,8 @@ Status::Status(Code code, const Slice& message, const Slice& detail)
 }
 
 // Needs no initialization, and no destruction: other objects may still use it.
-constinit Status::State Status::plain_not_found_{Code::kNotFound, false};
+constinit Status::State Status::plain_not_found_{Code::kNotFound,
+                                                 Subcode::kNone};
 
 Status::StatePtr Status::Copy(const StatePtr& state) {
   if (state.get() == &plain_not_found_) return StatePtr(&plain_not_found_);
@@ -60,9 +67,9 @@ Status::StatePtr Status::Copy(const StatePtr& state) {
 Status Status::FromErrno(const Slice& context, int error_number) {
   const std::string text = ErrnoText(error_number);
   if (error_number == ENOENT) return NotFound(context, text);
-  Status status = IOError(context, text);
-  status.state_->no_space = error_number == ENOSPC || error_number == EDQUOT;
-  return status;
+  const bool is_full = error_number == ENOSPC || error_number == EDQUOT;
+  return Status(Code::kIOError, context, text,
+                is_full ? Subcode::kNoSpace : Subcode::kNone);
 }
 
 std::string Status::ToString() const {
@@ -75,9 +82,7 @@ std::string Status::ToString() const {
 
 Status Status::Annotate(const Slice& context) const {
   if (ok()) return Status();
-  Status result(state_->code, context, message());
-  result.state_->no_space = state_->no_space;
-  return result;
+  return Status(state_->code, context, message(), state_->subcode);
 }
 
 }  // namespace varve

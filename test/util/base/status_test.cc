@@ -54,5 +54,27 @@ TEST(StatusTest, AnnotationsStandBeforeTheMessage) {
   EXPECT_TRUE(Status::FromErrno("open f", ENOENT).IsNotFound());
 }
 
+TEST(StatusTest, SubcodesStayWithTheStatus) {
+  using Subcode = Status::Subcode;
+  const Status deadlock = Status::Busy(Subcode::kDeadlock, "1 and 2");
+  EXPECT_TRUE(deadlock.IsBusy());
+  EXPECT_TRUE(deadlock.IsDeadlock());
+  EXPECT_FALSE(deadlock.IsLockLimit());
+  EXPECT_EQ(deadlock.ToString(), "Busy: 1 and 2");
+  const Status copy = deadlock.Annotate("Put");
+  EXPECT_TRUE(copy.IsDeadlock());
+  const Status late = Status::TimedOut(Subcode::kLockTimeout, "key 5");
+  EXPECT_TRUE(late.IsTimedOut());
+  EXPECT_TRUE(late.IsLockTimeout());
+  EXPECT_EQ(late.ToString(), "Operation timed out: key 5");
+  EXPECT_FALSE(Status::TimedOut("a", "b").IsLockTimeout());
+  EXPECT_TRUE(Status::Busy(Subcode::kLockLimit, "").IsLockLimit());
+  EXPECT_EQ(Status::Expired("gone").ToString(), "Operation expired: gone");
+  EXPECT_TRUE(Status::Expired("gone").IsExpired());
+  EXPECT_FALSE(Status::Busy("lock").IsDeadlock());
+  EXPECT_EQ(Status().subcode(), Subcode::kNone);
+  EXPECT_EQ(Status::NotFound().subcode(), Subcode::kNone);
+}
+
 }  // namespace
 }  // namespace varve::test
