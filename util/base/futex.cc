@@ -26,13 +26,20 @@ void Pause() {
 #endif
 }
 
+timespec ToTimespec(uint64_t nanos) {
+  timespec time;
+  time.tv_sec = static_cast<time_t>(nanos / 1000000000);
+  time.tv_nsec = static_cast<long>(nanos % 1000000000);
+  return time;
+}
+
 static_assert(sizeof(std::atomic<uint32_t>) == sizeof(uint32_t) &&
               std::atomic<uint32_t>::is_always_lock_free);
 
 }  // namespace
 
 uint32_t AwaitChange(std::atomic<uint32_t>* word, uint32_t from,
-                     uint32_t asleep, bool for_long) {
+                     uint32_t asleep, bool for_long, uint64_t deadline_ns) {
   uint32_t now = from;
   for (int i = for_long ? kSpins : 0; i < kSpins; ++i) {
     // acquire: pairs with the release of the thread that changes the word.
@@ -45,11 +52,17 @@ uint32_t AwaitChange(std::atomic<uint32_t>* word, uint32_t from,
                                      std::memory_order_acquire)) {
     return now;
   }
+  // An absolute time, as in AwaitZeroUntil.
+  const timespec until = ToTimespec(deadline_ns);
+  const timespec* const limit = deadline_ns == UINT64_MAX ? nullptr : &until;
+  bool in_time = true;
   do {
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, asleep, nullptr, nullptr, 0);
+    in_time = syscall(SYS_futex, word, FUTEX_WAIT_BITSET_PRIVATE, asleep, limit,
+                      nullptr, FUTEX_BITSET_MATCH_ANY) == 0 ||
+              errno != ETIMEDOUT;
     // acquire, as above.
     now = word->load(std::memory_order_acquire);
-  } while (now == asleep);
+  } while (now == asleep && in_time);
   return now;
 }
 
@@ -63,9 +76,7 @@ uint64_t FutexClockNanos() {
 bool AwaitZeroUntil(std::atomic<uint32_t>* word, uint64_t deadline_ns) {
   // An absolute time on the clock of FUTEX_WAIT_BITSET, so that a second wait
   // after a change of the word does not extend the limit.
-  timespec until;
-  until.tv_sec = static_cast<time_t>(deadline_ns / 1000000000);
-  until.tv_nsec = static_cast<long>(deadline_ns % 1000000000);
+  const timespec until = ToTimespec(deadline_ns);
   for (;;) {
     // relaxed: see the declaration. Nothing is read that another thread wrote
     // before.

@@ -14,9 +14,11 @@ namespace varve {
 // The caller spins for some microseconds, or not at all if `for_long`. Then it
 // sets the word to `asleep`, if it still is `from`, and sleeps. A thread that
 // changes the word calls FutexWake if it was `asleep`. Stores before a change
-// by release are visible after the return.
+// by release are visible after the return. Returns `asleep` if the word is
+// still that at the deadline, on the clock of FutexClockNanos.
 uint32_t AwaitChange(std::atomic<uint32_t>* word, uint32_t from,
-                     uint32_t asleep, bool for_long = false);
+                     uint32_t asleep, bool for_long = false,
+                     uint64_t deadline_ns = UINT64_MAX);
 
 // Wakes the thread that sleeps on the word, if any. The word is not accessed,
 // and its memory may already be freed. A thread that sleeps on another word at
