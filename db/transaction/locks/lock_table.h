@@ -172,8 +172,8 @@ class LockTable {
   LockHold* Find(const LockOwner& owner, uint32_t family, const Slice& key);
 
   // Removes the locks of a column family that was dropped. Those who wait for
-  // one get InvalidArgument.
-  // REQUIRES: no call for this family begins any more.
+  // one get InvalidArgument. A call for this family that begins later takes a
+  // lock as others do.
   void DropFamily(uint32_t family);
 
   // Returns all locks. Each one is as it was at some moment of the call.
