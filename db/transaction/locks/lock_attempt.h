@@ -68,6 +68,7 @@ class LockAttempt {
   LockHold* hold_ = nullptr;
   // Owned by the attempt's thread.
   uint64_t deadline_ns_ = kNever;
+  bool waits_for_long_ = false;
   Status status_;
   std::atomic<uint32_t> word_{LockParking::kAwake};
 };

@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What a transaction has in the lock table: its state, and a list of the locks
+// A transaction as the lock table knows it: its state, and a list of the locks
 // that it holds. db/transaction/locks/lock_table.h explains the protocol.
 
 #include <atomic>

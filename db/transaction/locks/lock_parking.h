@@ -34,8 +34,9 @@ class LockParking {
   // Returns Env::NowMicros() in seconds.
   virtual int64_t NowSeconds();
   // Returns when the word is neither kAwake nor kAsleep, or at `wake_at_ns`. It
-  // may also return earlier.
-  virtual void Sleep(std::atomic<uint32_t>* word, uint64_t wake_at_ns);
+  // may also return earlier. Spins before it sleeps, unless `for_long`.
+  virtual void Sleep(std::atomic<uint32_t>* word, uint64_t wake_at_ns,
+                     bool for_long);
   // Wakes the thread that sleeps on the word, whose memory may be gone.
   virtual void Wake(std::atomic<uint32_t>* word);
 

@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Reports of a lock table: who holds which lock, and which deadlocks there
-// were. The names are RocksDB's.
+// Reports of a lock table: the locks with their holders, and past deadlocks.
+// The names are RocksDB's.
 
 #include <cstdint>
 #include <string>

@@ -26,7 +26,7 @@ struct LockEntry {
   uint32_t family;
   uint32_t key_size;
   uint32_t hold_count;
-  LockMode mode;  // Of the holders.
+  LockMode mode;  // The holders'.
 
   Slice key() const {
     return {reinterpret_cast<const char*>(this + 1), key_size};

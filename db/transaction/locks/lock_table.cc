@@ -65,7 +65,8 @@ Status LockTable::Lock(LockOwner* owner, const LockRequest& request,
   LockAttempt attempt(owner, request);
   Step step = Start(&attempt);
   while (step == Step::kWait) [[unlikely]] {
-    parking_.Sleep(&attempt.word_, attempt.wake_at_ns_);
+    parking_.Sleep(&attempt.word_, attempt.wake_at_ns_,
+                   attempt.waits_for_long_);
     step = Continue(&attempt);
   }
   if (hold != nullptr && attempt.status_.ok()) *hold = attempt.hold_;
@@ -156,11 +157,13 @@ LockTable::Step LockTable::WaitGraphLocked(LockEntry* entry,
   owner.waiting_ = attempt;
   attempt->deadline_ns_ = AddSaturated(now_ns, request.timeout_us);
   attempt->wake_at_ns_ = WakeAt(*attempt);
+  // Others come first, each of which sleeps and is woken before this one.
+  attempt->waits_for_long_ = entry->first != attempt;
   return Step::kWait;
 }
 
 LockTable::Step LockTable::Continue(LockAttempt* attempt) {
-  // acquire: pairs with the exchange of SettleGraphLocked.
+  // acquire: pairs with the exchange of Signal.
   if (attempt->word_.load(std::memory_order_acquire) == LockParking::kSettled) {
     return Finish(attempt);
   }
@@ -222,7 +225,8 @@ LockHold* LockTable::HoldOf(const LockOwner& owner, const LockEntry& entry) {
   if (owner.lock_count_ < entry.hold_count) {
     const auto tag = static_cast<uint32_t>(entry.hash >> 32);
     LockHold* hold = owner.newest_;
-    // Of the same tag is of the same stripe, whose mutex guards `entry`.
+    // A hold of the same tag belongs to this stripe, whose mutex guards
+    // `entry`.
     while (hold != nullptr && (hold->tag != tag || hold->entry != &entry)) {
       hold = hold->older;
     }
@@ -272,13 +276,8 @@ void LockTable::GrantGraphLocked(LockStripe* stripe, LockEntry* entry,
     SettleGraphLocked(entry, attempt, LockAttempt::Outcome::kGranted, wakes);
   }
   LockAttempt* const first = entry->first;
-  if (first == nullptr) return;
-  if (FirstExpiry(*entry) >= first->wake_at_ns_) return;
-  // Here acq_rel as in SettleGraphLocked, with which it shares the word.
-  if (first->word_.exchange(LockParking::kLook, std::memory_order_acq_rel) ==
-      LockParking::kAsleep) {
-    wakes->Add(&first->word_);
-  }
+  if (first == nullptr || FirstExpiry(*entry) >= first->wake_at_ns_) return;
+  Signal(first, LockParking::kLook, wakes);
 }
 
 void LockTable::SettleGraphLocked(LockEntry* entry, LockAttempt* attempt,
@@ -286,13 +285,16 @@ void LockTable::SettleGraphLocked(LockEntry* entry, LockAttempt* attempt,
   Leave(entry, attempt);
   attempt->owner_.waiting_ = nullptr;
   attempt->outcome_ = outcome;
-  std::atomic<uint32_t>* const word = &attempt->word_;
-  // T4. release pairs with the acquire of Continue; acquire: for a uniform
-  // order with the attempt's own swap. The attempt may be gone afterwards (B3).
-  if (word->exchange(LockParking::kSettled, std::memory_order_acq_rel) ==
-      LockParking::kAsleep) {
-    wakes->Add(word);
-  }
+  Signal(attempt, LockParking::kSettled, wakes);
+}
+
+void LockTable::Signal(LockAttempt* attempt, LockParking::Word word,
+                       Wakes* wakes) {
+  std::atomic<uint32_t>* const target = &attempt->word_;
+  // release: pairs with the acquire of Continue. The old value needs no order.
+  // The attempt may be gone afterwards (B3).
+  const uint32_t old = target->exchange(word, std::memory_order_release);
+  if (old == LockParking::kAsleep) wakes->Add(target);
 }
 
 void LockTable::Leave(LockEntry* entry, LockAttempt* attempt) {

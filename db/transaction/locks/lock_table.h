@@ -31,12 +31,12 @@
 //   T2 wait (Start): the attempt joins the queue: an upgrade after other
 //      upgrades, all else at the end. Before that it ends with Busy if it would
 //      close a cycle.
-//   T3 sleep: the thread replaces kAwake by kAsleep, seq_cst compare-and-swap,
-//      and sleeps in the kernel while the word is that, no longer than
+//   T3 sleep: the thread replaces kAwake by kAsleep, a compare-and-swap, and
+//      sleeps in the kernel while the word is that, no longer than
 //      `wake_at_ns_`.
 //   T4 settle: while the first of the queue conflicts with no holder but its
 //      own owner, it leaves the queue and becomes a holder: store of `hold_`
-//      and `outcome_`, then exchange of `word_` with kSettled, acq_rel. If
+//      and `outcome_`, then exchange of `word_` with kSettled, release. If
 //      waiters are left and a holder's time ends before the first of them would
 //      look, it gets kLook.
 //   T5 release (Unlock): the holder leaves, then T4. Without holders and
@@ -63,8 +63,8 @@
 //      succeeds after a theft: both change `state_` from kActive.
 //   I5 If all attempts look for deadlocks, the graph has no cycle. Only T2 adds
 //      a path: T1 and T4 turn a wait for a waiter into one for the same owner
-//      as a holder. Whoever waits before an upgrade joins already waits for its
-//      owner, which is a holder.
+//      as a holder. The waiters that an upgrade overtakes wait for its owner
+//      already, which is a holder.
 //   I6 The first of a queue looks at the key when the time of a holder ends
 //      (T4, T7). So locks are stolen in the queue's order.
 // *Why each order is needed.*
@@ -171,8 +171,8 @@ class LockTable {
   // Returns the owner's lock of the key, or null if it has none.
   LockHold* Find(const LockOwner& owner, uint32_t family, const Slice& key);
 
-  // Removes the locks of a column family that was dropped. Those who wait for
-  // one get InvalidArgument. A call for this family that begins later takes a
+  // Removes the locks of a column family that was dropped. Waits for one end
+  // with InvalidArgument. A call for this family that begins later takes a
   // lock as others do.
   void DropFamily(uint32_t family);
 
@@ -252,6 +252,9 @@ class LockTable {
   void SettleGraphLocked(LockEntry* entry, LockAttempt* attempt,
                          LockAttempt::Outcome outcome, Wakes* wakes)
       VARVE_REQUIRES(graph_.mutex());
+  // Stores kLook or kSettled.
+  static void Signal(LockAttempt* attempt, LockParking::Word word,
+                     Wakes* wakes);
   // Takes the attempt out of the queue.
   static void Leave(LockEntry* entry, LockAttempt* attempt);
   // Returns until when the attempt may sleep.

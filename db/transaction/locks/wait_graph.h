@@ -60,8 +60,8 @@ class WaitGraph {
       VARVE_REQUIRES(mutex_);
 
   mutable Mutex mutex_;
-  // Of the search that runs: its number, and the owners in the order in which
-  // they were found.
+  // The running search: its number, and the owners in the order in which they
+  // were found.
   uint64_t search_ VARVE_GUARDED_BY(mutex_) = 0;
   std::vector<LockOwner*> found_ VARVE_GUARDED_BY(mutex_);
   std::deque<DeadlockPath> history_ VARVE_GUARDED_BY(mutex_);  // Newest first.

@@ -21,7 +21,7 @@ class VirtualParking : public LockParking {
   VirtualParking() : LockParking(nullptr) {}
   uint64_t NowNanos() override { return now_us * 1000; }
   int64_t NowSeconds() override { return static_cast<int64_t>(now_us); }
-  void Sleep(std::atomic<uint32_t>* word, uint64_t) override {
+  void Sleep(std::atomic<uint32_t>* word, uint64_t, bool) override {
     ADD_FAILURE() << "a step sleeps";
     *word = kSettled;
   }

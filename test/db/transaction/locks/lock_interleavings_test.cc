@@ -291,7 +291,7 @@ std::vector<std::vector<Op>> TwoLocks() {
 }
 
 // Whether no renaming of the keys and no order of the transactions gives a
-// smaller triple, which then stands for all of them.
+// smaller triple, which then is explored for all of them.
 bool IsSmallest(const std::vector<std::vector<Op>>& triple) {
   std::string names = "abc";
   do {

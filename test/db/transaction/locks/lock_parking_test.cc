@@ -29,15 +29,15 @@ TEST(LockParkingTest, SleepsUntilItsTimeOrUntilItIsWoken) {
   EXPECT_EQ(parking.NowNanos(), 1000u);
   EXPECT_EQ(parking.NowSeconds(), 5);
   std::atomic<uint32_t> word{LockParking::kAwake};
-  parking.Sleep(&word, 1000);
+  parking.Sleep(&word, 1000, false);
   EXPECT_EQ(word, LockParking::kAwake) << "its time has come";
-  parking.Sleep(&word, 1001);  // A nanosecond of the kernel's time.
+  parking.Sleep(&word, 1001, true);  // A nanosecond of the kernel's time.
   EXPECT_EQ(word, LockParking::kAsleep);
   word = LockParking::kSettled;
-  parking.Sleep(&word, kNever);
+  parking.Sleep(&word, kNever, true);
   word = LockParking::kAwake;
   Actor sleeper;
-  sleeper.Start([&] { parking.Sleep(&word, kNever); });
+  sleeper.Start([&] { parking.Sleep(&word, kNever, true); });
   while (word != LockParking::kAsleep) std::this_thread::yield();
   word = LockParking::kSettled;
   parking.Wake(&word);

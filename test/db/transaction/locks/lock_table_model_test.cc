@@ -2,8 +2,8 @@
 //
 // Goal: a lock table does what its definition says. Method: random calls of
 // several transactions, one step at a time with a clock that moves, beside
-// test/testing/db/lock_model.h. After each call the outcome, the locks, and
-// who still waits are compared.
+// test/testing/db/lock_model.h. After each call the outcome, the locks and
+// the waits are compared.
 
 #include "test/testing/db/lock_model.h"
 #include "test/testing/db/lock_steps.h"

@@ -33,7 +33,7 @@ class MovedClock : public LockParking {
     return now_ns_;
   }
   int64_t NowSeconds() override { return 0; }
-  void Sleep(std::atomic<uint32_t>* word, uint64_t wake_at_ns) override {
+  void Sleep(std::atomic<uint32_t>* word, uint64_t wake_at_ns, bool) override {
     MutexLock lock(&mutex_);
     uint32_t awake = kAwake;
     if (!word->compare_exchange_strong(awake, kAsleep)) return;
