@@ -133,6 +133,7 @@ constexpr Topic kTopics[] = {
     {"memtable", "the memtable and its ordered structures", AddMemTable},
     {"key_fold", "the folding of a key, by SIMD and by the Unicode library",
      AddKeyFold},
+    {"locks", "locks of keys in pessimistic transactions", AddLocks},
     {"memory", "the accounting of an allocation and its release", AddMemory},
     {"families",
      "logs beside an idle column family, a catalog with a budget "

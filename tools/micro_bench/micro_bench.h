@@ -20,6 +20,7 @@ namespace varve::bench {
 // Each registers the benchmarks of a topic.
 void AddFamilies();
 void AddKeyFold();
+void AddLocks();
 void AddMemory();
 void AddMemTable();
 void AddSnapshots();
@@ -88,7 +89,43 @@ void ForThreads(benchmark::internal::Benchmark* benchmark);
 // Of 1, 100, 1,000 and 4,000 threads, 200 times.
 void ForThreadsThatStay(benchmark::internal::Benchmark* benchmark);
 
+// ---- Locks of keys ----------------------------------------------------------
+
+// A million keys of 16 bytes.
+const std::vector<std::string>& LockKeys();
+
+enum class LockKeysUsed : uint8_t { kOne, kCold };
+
+// The keys that a thread locks, one after the other.
+class LockKeyWalk {
+ public:
+  // Threads begin far from each other, unless they all use one key.
+  LockKeyWalk(LockKeysUsed used, int thread)
+      : step_(used == LockKeysUsed::kOne ? 0 : 1),
+        at_(step_ * static_cast<size_t>(thread) * 100000) {}
+  const std::string& Next() {
+    const std::string& key = keys_[at_];
+    at_ += step_;
+    if (at_ == keys_.size()) at_ = 0;
+    return key;
+  }
+
+ private:
+  const std::vector<std::string>& keys_ = LockKeys();
+  const size_t step_;
+  size_t at_;
+};
+
+// Registers an engine's rows: `locks` locks and unlocks one key at a time,
+// `transaction` ten keys at a time.
+void RegisterLocks(const char* engine,
+                   void (*locks)(benchmark::State&, LockKeysUsed),
+                   void (*transaction)(benchmark::State&));
+
 // ---- RocksDB, if this is built with it --------------------------------------
+
+// Point locks of a TransactionDB.
+void AddRocksDbLocks();
 
 // GetSnapshot and ReleaseSnapshot, beside the ones of Varve.
 void AddRocksDbSnapshots();

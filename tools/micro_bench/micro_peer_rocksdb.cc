@@ -1,9 +1,11 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// RocksDB in the topics snapshots and families.
+// RocksDB in the topics snapshots, families and locks.
 
 #include <rocksdb/db.h>
 #include <rocksdb/options.h>
+#include <rocksdb/utilities/transaction.h>
+#include <rocksdb/utilities/transaction_db.h>
 #include <rocksdb/write_batch.h>
 
 #include <cstdio>
@@ -49,7 +51,56 @@ void GetSnapshot(benchmark::State& state) {
   state.SetLabel("RocksDB " + DescribeRocksDb());
 }
 
+rocksdb::TransactionDB* LockingDb() {
+  static const TempDirectory directory;
+  static const std::unique_ptr<rocksdb::TransactionDB> db([] {
+    rocksdb::Options options;
+    options.create_if_missing = true;
+    rocksdb::TransactionDB* opened = nullptr;
+    Must(rocksdb::TransactionDB::Open(options, rocksdb::TransactionDBOptions(),
+                                      directory.path(), &opened));
+    return opened;
+  }());
+  return db.get();
+}
+
+std::unique_ptr<rocksdb::Transaction> BeginLocking() {
+  rocksdb::TransactionOptions options;
+  options.deadlock_detect = true;
+  options.lock_timeout = 100000;  // Milliseconds.
+  return std::unique_ptr<rocksdb::Transaction>(
+      LockingDb()->BeginTransaction(rocksdb::WriteOptions(), options));
+}
+
+void LockKey(rocksdb::Transaction* transaction, const std::string& key) {
+  Must(transaction->GetForUpdate(rocksdb::ReadOptions(), key,
+                                 static_cast<std::string*>(nullptr)));
+}
+
+void Locks(benchmark::State& state, LockKeysUsed keys) {
+  const auto transaction = BeginLocking();
+  LockKeyWalk walk(keys, state.thread_index());
+  for (auto _ : state) {
+    const std::string& key = walk.Next();
+    LockKey(transaction.get(), key);
+    transaction->UndoGetForUpdate(key);
+  }
+  state.SetLabel("RocksDB " + DescribeRocksDb());
+}
+
+void LocksOfTransaction(benchmark::State& state) {
+  const auto transaction = BeginLocking();
+  LockKeyWalk walk(LockKeysUsed::kCold, state.thread_index());
+  for (auto _ : state) {
+    for (int i = 0; i < 10; ++i) LockKey(transaction.get(), walk.Next());
+    Must(transaction->Rollback());
+  }
+  state.SetLabel("RocksDB " + DescribeRocksDb());
+}
+
 }  // namespace
+
+void AddRocksDbLocks() { RegisterLocks("rocksdb", Locks, LocksOfTransaction); }
 
 void AddRocksDbSnapshots() {
   benchmark::RegisterBenchmark("GetSnapshot/rocksdb", GetSnapshot)
