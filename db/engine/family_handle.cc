@@ -3,6 +3,8 @@
 
 #include <utility>
 
+#include "db/folding/key_case.h"
+
 namespace varve {
 
 FamilyHandle::FamilyHandle(ColumnFamily* family,
@@ -13,7 +15,9 @@ FamilyHandle::FamilyHandle(ColumnFamily* family,
       is_counted_(is_counted),
       name_(family->name()),
       id_(is_counted ? family->id() : 0),
-      comparator_(family->comparator().user_comparator()) {
+      comparator_(family->comparator().user_comparator()),
+      folding_(KeyFoldingOf(owner_->core_->options)),
+      merge_operator_(family->options().merge_operator.get()) {
   db_number_ = owner_->core_->families.db_number();
   if (!is_counted_) return;
   MutexLock lock(owner_->core_->mutex());

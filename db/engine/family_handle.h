@@ -11,11 +11,13 @@
 #include "db/jobs/db_core.h"
 #include "db/options/db_mutex.h"
 #include "db/write/write_batch_internal.h"
+#include "util/bytes/key_fold.h"
 #include "varve/column_family.h"
 
 namespace varve {
 
 class FamilyHandles;
+class MergeOperator;
 
 // A handle that a DB gave out. A read finds its family by one load.
 class FamilyHandle final : public ColumnFamilyHandle {
@@ -40,6 +42,19 @@ class FamilyHandle final : public ColumnFamilyHandle {
       return nullptr;
     return static_cast<FamilyHandle*>(handle)->family_;
   }
+  // Returns how the keys of a handle's family are folded, and its merge
+  // operator, which lives as long as the handle, or null. Neither is known of
+  // an object of another class.
+  static KeyFolding FoldingOf(const ColumnFamilyHandle& handle) {
+    return handle.db_number_ == 0
+               ? KeyFolding::kNone
+               : static_cast<const FamilyHandle&>(handle).folding_;
+  }
+  static const MergeOperator* OperatorOf(const ColumnFamilyHandle& handle) {
+    return handle.db_number_ == 0
+               ? nullptr
+               : static_cast<const FamilyHandle&>(handle).merge_operator_;
+  }
   // Returns whether the handles are of two DBs. A dead handle is of none.
   static bool AreOfTwoDbs(const ColumnFamilyHandle& a,
                           const ColumnFamilyHandle& b) {
@@ -56,6 +71,7 @@ class FamilyHandle final : public ColumnFamilyHandle {
   // Makes the handle dead, without its reference.
   void Die() {
     db_number_ = kDead;
+    merge_operator_ = nullptr;
     family_ = nullptr;
     owner_ = nullptr;
   }
@@ -70,6 +86,8 @@ class FamilyHandle final : public ColumnFamilyHandle {
   const std::string name_;
   const uint32_t id_;
   const Comparator* const comparator_;
+  const KeyFolding folding_;
+  const MergeOperator* merge_operator_;  // Null once the DB was destroyed.
 };
 
 // The handles that a DB has given out. After Abandon, the handles that are left

@@ -543,6 +543,11 @@ void WriteBatchInternal::SetCount(WriteBatch* batch, uint32_t count) {
   EncodeFixed32(batch->representation_.data() + 8, count);
 }
 
+void WriteBatchInternal::Reserve(WriteBatch* batch, size_t bytes) {
+  batch->representation_.reserve(bytes);
+  batch->charge_.Update(batch->representation_);
+}
+
 void WriteBatchInternal::PrefetchFirst(const WriteBatch& batch,
                                        const MemTable& memtable) {
   Slice rest = batch.Data();

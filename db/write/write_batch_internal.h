@@ -101,6 +101,8 @@ class WriteBatchInternal {
   static void EncodeHeader(SequenceNumber sequence, uint32_t count,
                            char* header);
   static void SetCount(WriteBatch* batch, uint32_t count);
+  // Makes space for that many bytes of the batch.
+  static void Reserve(WriteBatch* batch, size_t bytes);
   // Appends a record, without a value if `value` is null. The slices may point
   // into the batch.
   static void AddUpdate(WriteBatch* batch, BatchTag tag, const Slice& key,

@@ -31,7 +31,7 @@ FOLDERS = {
     "table": ["block", "index", "cache", "reader", "build"],
     "db": ["options", "merge", "filter", "memtable", "write", "directory", "wal",
            "version", "snapshot", "compaction", "dead_entries", "folding",
-           "recovery", "family", "jobs", "engine", "transaction"],
+           "recovery", "family", "jobs", "engine", "indexed_batch", "transaction"],
 }
 # Headers that C programs include, which have C's old comments only.
 C_HEADERS = [f"include/varve/{name}.h" for name in (
