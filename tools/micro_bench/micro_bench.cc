@@ -135,6 +135,8 @@ constexpr Topic kTopics[] = {
      AddKeyFold},
     {"locks", "locks of keys in pessimistic transactions", AddLocks},
     {"memory", "the accounting of an allocation and its release", AddMemory},
+    {"indexed_batch", "updates and reads of a WriteBatchWithIndex",
+     AddIndexedBatch},
     {"families",
      "logs beside an idle column family, a catalog with a budget "
      "of write buffers, and many threads that read many families",

@@ -19,6 +19,7 @@ namespace varve::bench {
 
 // Each registers the benchmarks of a topic.
 void AddFamilies();
+void AddIndexedBatch();
 void AddKeyFold();
 void AddLocks();
 void AddMemory();
@@ -129,6 +130,9 @@ void AddRocksDbLocks();
 
 // GetSnapshot and ReleaseSnapshot, beside the ones of Varve.
 void AddRocksDbSnapshots();
+
+// Updates and reads of an indexed batch, beside the ones of Varve.
+void AddRocksDbIndexedBatch();
 
 constexpr int kIdleFamilies = 16;
 

@@ -1,11 +1,12 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// RocksDB in the topics snapshots, families and locks.
+// RocksDB in the topics snapshots, families, locks and indexed_batch.
 
 #include <rocksdb/db.h>
 #include <rocksdb/options.h>
 #include <rocksdb/utilities/transaction.h>
 #include <rocksdb/utilities/transaction_db.h>
+#include <rocksdb/utilities/write_batch_with_index.h>
 #include <rocksdb/write_batch.h>
 
 #include <cstdio>
@@ -15,6 +16,7 @@
 
 #include "tools/db_bench/peer_rocksdb_version.h"
 #include "tools/micro_bench/micro_bench.h"
+#include "tools/micro_bench/micro_indexed_batch.h"
 
 namespace varve::bench {
 namespace {
@@ -98,9 +100,61 @@ void LocksOfTransaction(benchmark::State& state) {
   state.SetLabel("RocksDB " + DescribeRocksDb());
 }
 
+void Fill(const IndexedBatchKeys& keys, rocksdb::WriteBatchWithIndex* batch) {
+  for (const std::string& key : keys.inserted) {
+    Must(batch->Put(key, keys.value));
+  }
+}
+
+void PutIndexed(benchmark::State& state) {
+  const IndexedBatchKeys keys(state.range(0));
+  rocksdb::WriteBatchWithIndex batch;
+  for (auto _ : state) {
+    batch.Clear();
+    Fill(keys, &batch);
+  }
+  state.SetItemsProcessed(state.iterations() * state.range(0));
+}
+
+void GetFromBatch(benchmark::State& state) {
+  const IndexedBatchKeys keys(state.range(0));
+  rocksdb::WriteBatchWithIndex batch;
+  Fill(keys, &batch);
+  const rocksdb::DBOptions options;
+  std::string value;
+  for (auto _ : state) {
+    for (const std::string& key : keys.read) {
+      Must(batch.GetFromBatch(options, key, &value));
+    }
+  }
+  state.SetItemsProcessed(state.iterations() * state.range(0));
+}
+
+void Step(benchmark::State& state) {
+  const IndexedBatchKeys keys(state.range(0));
+  rocksdb::WriteBatchWithIndex batch;
+  Fill(keys, &batch);
+  const std::unique_ptr<rocksdb::WBWIIterator> it(batch.NewIterator());
+  for (auto _ : state) {
+    for (it->SeekToFirst(); it->Valid(); it->Next()) {
+      benchmark::DoNotOptimize(it->Entry());
+    }
+  }
+  state.SetItemsProcessed(state.iterations() * state.range(0));
+}
+
 }  // namespace
 
 void AddRocksDbLocks() { RegisterLocks("rocksdb", Locks, LocksOfTransaction); }
+
+void AddRocksDbIndexedBatch() {
+  const auto add = [](const char* name, auto function) {
+    benchmark::RegisterBenchmark(name, function)->Apply(ForIndexedBatchSizes);
+  };
+  add("Put/rocksdb", PutIndexed);
+  add("Get/rocksdb", GetFromBatch);
+  add("Step/rocksdb", Step);
+}
 
 void AddRocksDbSnapshots() {
   benchmark::RegisterBenchmark("GetSnapshot/rocksdb", GetSnapshot)
