@@ -159,7 +159,7 @@ ReadOutcome Reader::ParseFragment(Fragment* fragment) {
   met_recyclable_ = met_recyclable_ || recyclable;
   if (rest_.size() < header_size + length) {
     // In a recycled log, old bytes may follow the new ones directly.
-    if (last_block_ && type <= kRecyclableUserTimestampSize) {
+    if (last_block_ && (type == kZero || IsKnownType(type))) {
       return Fail(ReadOutcome::kTornTail, "the log ends inside a record");
     }
     no_header_ = true;
@@ -167,7 +167,7 @@ ReadOutcome Reader::ParseFragment(Fragment* fragment) {
                 "a record is longer than its block");
   }
   if (Crc32c(header + 6, header_size - 6 + length) != stored_crc) {
-    no_header_ = type > kRecyclableUserTimestampSize;
+    no_header_ = type != kZero && !IsKnownType(type);
     bad_checksum_ = true;
     return Fail(recyclable_ ? ReadOutcome::kTornTail : ReadOutcome::kDamage,
                 "checksum mismatch");
@@ -193,9 +193,9 @@ ReadOutcome Reader::ParseFragment(Fragment* fragment) {
       return ReadOutcome::kEnd;
     }
     recyclable_ = true;
-    fragment->type = type == kRecyclablePredecessorLog
-                         ? kPredecessorLog
-                         : static_cast<uint8_t>(type - kRecyclableFull + kFull);
+    fragment->type = static_cast<uint8_t>(type == kRecyclablePredecessorLog
+                                              ? int{kPredecessorLog}
+                                              : type - kRecyclableFull + kFull);
   }
   fragment->payload = Slice(header + header_size, length);
   rest_.remove_prefix(header_size + length);
@@ -243,10 +243,7 @@ size_t Reader::DamagedFragmentSize() const {
   const bool recyclable = HasLogNumber(type);
   const size_t size = (recyclable ? kRecyclableHeaderSize : kHeaderSize) +
                       DecodeFixed16(rest_.data() + 4);
-  if (type == kZero || type > kRecyclableUserTimestampSize ||
-      size > rest_.size()) {
-    return 0;
-  }
+  if (!IsKnownType(type) || size > rest_.size()) return 0;
   const Slice behind(rest_.data() + size, rest_.size() - size);
   return BeginsWithFragment(behind) ? size : 0;
 }

@@ -18,7 +18,8 @@ namespace {
 constexpr uint32_t kNumber = 7;
 
 bool IsRecyclable(int type) {
-  return type >= kRecyclableFull && type <= kRecyclableLast;
+  return (type >= kRecyclableFull && type <= kRecyclableLast) ||
+         type == kRecyclablePredecessorLog;
 }
 size_t HeaderSize(int type) {
   return IsRecyclable(type) ? kRecyclableHeaderSize : kHeaderSize;
@@ -101,6 +102,34 @@ TEST_F(WalReaderTest, ALogMayEndAfterAnEmptyFragment) {
   Add(kFull, 10);
   EXPECT_EQ(ReadAll(), ReadOutcome::kEnd);
   EXPECT_EQ(sizes_.size(), 2u);
+}
+
+// With track_and_verify_wals RocksDB begins a log so.
+TEST_F(WalReaderTest, SkipsARecordAboutTheLogBefore) {
+  for (const bool recyclable : {false, true}) {
+    const int offset = recyclable ? kRecyclableFull - kFull : 0;
+    const int type = recyclable ? kRecyclablePredecessorLog : kPredecessorLog;
+    SCOPED_TRACE(type);
+    log_.clear();
+    Add(type, 20);
+    EXPECT_EQ(ReadAll(), ReadOutcome::kEnd) << reader_->status().ToString();
+    EXPECT_EQ(sizes_, Sizes{});
+    const std::string whole = log_;
+    log_.pop_back();
+    EXPECT_EQ(ReadAll(), ReadOutcome::kTornTail);
+    EXPECT_TRUE(reader_->EndIsTorn(ReadOutcome::kTornTail));
+    log_ = whole;
+    Add(kFull + offset, 10);
+    Add(kFull + offset, 11);
+    EXPECT_EQ(ReadAll(), ReadOutcome::kEnd) << reader_->status().ToString();
+    EXPECT_EQ(sizes_, (Sizes{10, 11}));
+    // It cannot be within another record.
+    Add(kFirst + offset, 12);
+    Add(type, 20);
+    Add(kLast + offset, 12);
+    EXPECT_EQ(ReadAll(), ReadOutcome::kDamage);
+    EXPECT_EQ(sizes_, (Sizes{10, 11}));
+  }
 }
 
 // The first sector of the last record was not written, but others were.
