@@ -4,24 +4,14 @@
 // A budget of write buffers whose column families have no engine.
 
 #include "db/memtable/write_buffer_budget.h"
+#include "test/testing/env/set_clock.h"
 #include "test/testing/test_headers.h"
 #include "util/base/mutex.h"
-#include "varve/env.h"
 
 namespace varve::test {
 
 inline constexpr size_t kKiB = 1024;
 inline constexpr size_t kMiB = 1024 * kKiB;
-
-class SetClock final : public EnvWrapper {
- public:
-  SetClock() : EnvWrapper(Env::Default()) {}
-  uint64_t NowNanos() override { return now_us_ * 1000; }
-  void Advance(uint64_t us) { now_us_ += us; }
-
- private:
-  std::atomic<uint64_t> now_us_{1000000};
-};
 
 // A column family: an active charge, and those that a flush should free.
 class Family final : public WriteBufferClient {
