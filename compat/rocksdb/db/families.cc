@@ -64,6 +64,7 @@ Status CreateFamilies(rocksdb_t* db, const rocksdb_options_t& options,
                       std::vector<rocksdb_column_family_handle_t*>* families) {
   ColumnFamilyOptions converted;
   Status status = Convert(options, db->path, &converted);
+  if (status.ok()) status = compat::Settings::Get().Apply(&converted);
   if (!status.ok()) return status;
   std::vector<ColumnFamilyHandle*> created;
   status = FamilyError(db->db->CreateColumnFamilies(

@@ -1,6 +1,6 @@
 /* Varve: a key-value storage engine. MIT licence, see LICENSE. */
-/* A program for launcher_test.py: "write N" or "count". Usage:
-   launcher COMMAND DIRECTORY [N] */
+/* A program for launcher_test.py: "write N", "family N", which writes to a new
+   column family, or "count". Usage: launcher COMMAND DIRECTORY [N] */
 #include <rocksdb/c.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,14 +19,24 @@ int main(int argc, char** argv) {
   rocksdb_options_set_create_if_missing(options, 1);
   rocksdb_t* db = rocksdb_open(options, argv[2], &error);
   Check(error);
+  rocksdb_writeoptions_t* write = rocksdb_writeoptions_create();
   if (strcmp(argv[1], "write") == 0) {
-    rocksdb_writeoptions_t* write = rocksdb_writeoptions_create();
     for (int i = 0; i < atoi(argv[3]); ++i) {
       rocksdb_put(db, write, (const char*)&i, sizeof(i), "v", 1, &error);
       Check(error);
     }
-    rocksdb_writeoptions_destroy(write);
+  } else if (strcmp(argv[1], "family") == 0) {
+    rocksdb_column_family_handle_t* family =
+        rocksdb_create_column_family(db, options, "family", &error);
+    Check(error);
+    for (int i = 0; i < atoi(argv[3]); ++i) {
+      rocksdb_put_cf(db, write, family, (const char*)&i, sizeof(i), "v", 1,
+                     &error);
+      Check(error);
+    }
+    rocksdb_column_family_handle_destroy(family);
   }
+  rocksdb_writeoptions_destroy(write);
   rocksdb_readoptions_t* read = rocksdb_readoptions_create();
   rocksdb_iterator_t* it = rocksdb_create_iterator(db, read);
   int count = 0;

@@ -81,6 +81,11 @@ class LauncherTest(unittest.TestCase):
             PROGRAM, "count", self.db, expected=1,
             VARVE_ROCKSDB_STATS_SECONDS="x"))
 
+    def test_options_reach_families_that_the_program_creates(self):
+        options = self.directory / "options"
+        options.write_text("write_buffer_size = 64K\n")
+        self.launch(f"--options={options}", PROGRAM, "family", self.db, 20000)
+        self.assertTrue(list(self.db.glob("*.sst")))
 
 if __name__ == "__main__":
     del sys.argv[1:3]
