@@ -357,7 +357,7 @@ bool DbProperties::GetIntLocked(const Slice& name, uint64_t* value) {
 std::string DbProperties::LevelStatsLocked() const {
   std::string out = "Level Files Size(MB)\n--------------------\n";
   for (int level = 0; level < family_.options().num_levels; ++level) {
-    AppendFormat(&out, "%5d %5d %8.0f\n", level,
+    AppendFormat(&out, "%3d %8d %8.0f\n", level,
                  family_.version()->NumFiles(level),
                  MiB(family_.version()->NumBytes(level)));
   }

@@ -248,7 +248,8 @@ TEST_F(RocksDbCTest, PropertiesHaveRocksDbsNames) {
   EXPECT_THAT(Text("rocksdb.stats"),
               AllOf(HasSubstr("** Compaction Stats [default] **"),
                     HasSubstr("** DB Stats **")));
-  EXPECT_THAT(Text("rocksdb.levelstats"), StartsWith("Level Files Size(MB)\n"));
+  EXPECT_THAT(Text("rocksdb.levelstats"),
+              StartsWith("Level Files Size(MB)\n--------------------\n  0 "));
   EXPECT_EQ(Text("rocksdb.no-such-property"), "null");
   uint64_t value = 0;
   EXPECT_EQ(rocksdb_property_int(db_.get(), "rocksdb.no-such-property", &value),
