@@ -38,6 +38,10 @@ const char* CodeName(const Status& status) {
       return "Operation aborted: ";
     case Status::Code::kBusy:
       return "Resource busy: ";
+    case Status::Code::kTimedOut:
+      return "Operation timed out: ";
+    case Status::Code::kExpired:
+      return "Operation expired: ";
   }
   return "Unknown code: ";
 }
