@@ -4,44 +4,31 @@
 #include <string>
 #include <utility>
 
+#include "compat/rocksdb/db/forwarding_iterator.h"
+
 namespace varve::rocksdb_c {
 namespace {
 
-class PrefixIterator final : public Iterator {
+class PrefixIterator final : public ForwardingIterator {
  public:
   PrefixIterator(std::unique_ptr<Iterator> base,
                  std::shared_ptr<const SliceTransform> extractor)
-      : base_(std::move(base)), extractor_(std::move(extractor)) {}
-
-  void SeekToFirst() override {
-    base_->SeekToFirst();
-    TakePrefixOfEntry();
-  }
-  void SeekToLast() override {
-    base_->SeekToLast();
-    TakePrefixOfEntry();
-  }
-  void Seek(const Slice& target) override {
-    TakePrefix(target);
-    base_->Seek(target);
-    Update();
-  }
-  void SeekForPrev(const Slice& target) override {
-    TakePrefix(target);
-    base_->SeekForPrev(target);
-    Update();
-  }
-  void Next() override {
-    base_->Next();
-    Update();
-  }
-  void Prev() override {
-    base_->Prev();
-    Update();
-  }
-  Status status() const override { return base_->status(); }
+      : ForwardingIterator(std::move(base)), extractor_(std::move(extractor)) {}
 
  private:
+  void BeforeSeek(const Slice* target) override {
+    takes_next_prefix_ = target == nullptr;
+    if (target != nullptr) TakePrefix(*target);
+  }
+  bool Accepts(const Slice& key) override {
+    if (takes_next_prefix_) {
+      takes_next_prefix_ = false;
+      TakePrefix(key);
+      return true;
+    }
+    return !is_limited_ || (extractor_->InDomain(key) &&
+                            extractor_->Transform(key) == Slice(prefix_));
+  }
   // A key without a prefix does not limit the iteration.
   void TakePrefix(const Slice& key) {
     is_limited_ = extractor_->InDomain(key);
@@ -49,26 +36,11 @@ class PrefixIterator final : public Iterator {
     const Slice prefix = extractor_->Transform(key);
     prefix_.assign(prefix.data(), prefix.size());
   }
-  void TakePrefixOfEntry() {
-    if (base_->Valid()) TakePrefix(base_->key());
-    Update();
-  }
-  bool IsWithinPrefix(const Slice& key) const {
-    return !is_limited_ || (extractor_->InDomain(key) &&
-                            extractor_->Transform(key) == Slice(prefix_));
-  }
-  // Takes over the entry of the base.
-  void Update() {
-    valid_ = base_->Valid() && IsWithinPrefix(base_->key());
-    if (!valid_) return;
-    key_ = base_->key();
-    value_ = base_->value();
-  }
 
-  const std::unique_ptr<Iterator> base_;
   const std::shared_ptr<const SliceTransform> extractor_;
   std::string prefix_;
   bool is_limited_ = false;
+  bool takes_next_prefix_ = false;
 };
 
 }  // namespace

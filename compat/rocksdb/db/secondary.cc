@@ -5,6 +5,7 @@
 #include <string>
 #include <utility>
 
+#include "compat/rocksdb/db/forwarding_iterator.h"
 #include "varve/iterator.h"
 #include "varve/pinnable_slice.h"
 #include "varve/stackable_db.h"
@@ -59,50 +60,17 @@ struct StateSnapshot final : Snapshot {
 };
 
 // Keeps the state that it iterates over.
-class StateIterator final : public Iterator {
+class StateIterator final : public ForwardingIterator {
  public:
   StateIterator(StatePtr state, Token token, std::unique_ptr<Iterator> base)
-      : state_(std::move(state)),
-        token_(std::move(token)),
-        base_(std::move(base)) {}
-
-  void SeekToFirst() override {
-    base_->SeekToFirst();
-    Update();
-  }
-  void SeekToLast() override {
-    base_->SeekToLast();
-    Update();
-  }
-  void Seek(const Slice& target) override {
-    base_->Seek(target);
-    Update();
-  }
-  void SeekForPrev(const Slice& target) override {
-    base_->SeekForPrev(target);
-    Update();
-  }
-  void Next() override {
-    base_->Next();
-    Update();
-  }
-  void Prev() override {
-    base_->Prev();
-    Update();
-  }
-  Status status() const override { return base_->status(); }
+      : ForwardingIterator(std::move(base)),
+        state_(std::move(state)),
+        token_(std::move(token)) {}
+  ~StateIterator() override { base_ = nullptr; }  // Before the state.
 
  private:
-  void Update() {
-    valid_ = base_->Valid();
-    if (!valid_) return;
-    key_ = base_->key();
-    value_ = base_->value();
-  }
-
-  const StatePtr state_;  // Destroyed after base_.
+  const StatePtr state_;
   const Token token_;
-  const std::unique_ptr<Iterator> base_;
 };
 
 // A value must not refer to a state, which can end before it.
