@@ -134,8 +134,6 @@ static rocksdb_options_t* MakeOptions(int number, int family) {
   rocksdb_block_based_table_options_t* table =
       rocksdb_block_based_options_create();
   rocksdb_block_based_options_set_block_size(table, 1024 << number % 4);
-  /* RocksDB 11 writes 7 if it is not told; Varve writes and reads 5. */
-  rocksdb_block_based_options_set_format_version(table, 5);
   if (number % 4 != 0) {
     rocksdb_block_based_options_set_filter_policy(
         table, number % 4 == 1 ? rocksdb_filterpolicy_create_ribbon(10)
