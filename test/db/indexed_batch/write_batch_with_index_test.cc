@@ -248,7 +248,7 @@ TEST_F(WriteBatchWithIndexTest, MergedIteratorSeesUpdatesMadeBesideIt) {
   auto it = Merged();
   it->SeekToFirst();
   ASSERT_TRUE(it->Valid());
-  // Of the current key, and around it.
+  // At the current key, and near it.
   ASSERT_TRUE(Ok(batch_.Put("b", "batch")));
   ASSERT_TRUE(Ok(batch_.Put("a", "batch")));
   ASSERT_TRUE(Ok(batch_.Put("c", "batch")));

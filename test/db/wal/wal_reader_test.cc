@@ -68,7 +68,7 @@ class WalReaderTest : public ::testing::Test {
   const std::unique_ptr<Env> env_ = NewMemoryEnv(Env::Default());
   std::string log_;
   std::unique_ptr<Reader> reader_;
-  std::vector<size_t> sizes_;  // Of the records.
+  std::vector<size_t> sizes_;  // The records' sizes.
 };
 
 using Sizes = std::vector<size_t>;
