@@ -151,7 +151,7 @@ TEST_F(WriteBatchWithIndexTest, OverwritesKeysInIterators) {
   Open();
   batch_ = WriteBatchWithIndex(BytewiseComparator(), 100, true);
   EXPECT_TRUE(batch_.GetOverwriteKey());
-  const auto update = [this](WriteBatchWithIndex* batch) {
+  const auto update = [](WriteBatchWithIndex* batch) {
     ASSERT_TRUE(Ok(batch->Put("a", "1")));
     ASSERT_TRUE(Ok(batch->Merge("a", "2")));
     ASSERT_TRUE(Ok(batch->Put("a", "3")));
