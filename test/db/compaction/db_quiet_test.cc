@@ -20,7 +20,6 @@ class DbQuietTest : public DbTestBase {
     options_.write_buffer_size = 16 << 20;
     options_.env = &clock_;
   }
-  ~DbQuietTest() override { Close(); }
   void Fill(int count) {
     Rng rng(5);
     for (int i = 0; i < count; ++i) Put(Key(i), rng.Bytes(100));
