@@ -24,6 +24,7 @@
 
 namespace varve {
 
+class CommitCheck;
 class DbOpening;
 struct CheckpointCut;
 
@@ -83,6 +84,16 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   Status DeleteRange(const WriteOptions& options, ColumnFamilyHandle* family,
                      const Slice& begin, const Slice& end) override;
   Status Write(const WriteOptions& options, WriteBatch* batch) override;
+
+  // ---- For transactions: db/transaction/validation ----
+  // Writes the batch if what `check` names is unchanged, in one step for all
+  // other writes. Returns Busy, and writes nothing, if it has changed.
+  Status WriteChecked(const WriteOptions& options, WriteBatch* batch,
+                      const CommitCheck& check);
+  // Returns Busy if the key has an update after `since`.
+  Status CheckUnchanged(ColumnFamilyHandle* family, const Slice& key,
+                        SequenceNumber since);
+
   Status Get(const ReadOptions& options, ColumnFamilyHandle* family,
              const Slice& key, PinnableSlice* value) override;
   Status Get(const ReadOptions& options, ColumnFamilyHandle* family,
@@ -180,8 +191,17 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   void KeepAbandoned();
 
   // ---- Writing ----
+  // Writes the batch if the condition holds.
+  Status WriteIf(const WriteOptions& options, WriteBatch* batch,
+                 WriteQueue::Condition* condition);
+  template <bool kConditional>
   Status MeasureWrite(const WriteOptions& options, WriteBatch* batch,
-                      const WriteQueue::SingleUpdate* update);
+                      const WriteQueue::SingleUpdate* update,
+                      WriteQueue::Condition* condition = nullptr);
+  template <bool kConditional>
+  Status PassQueue(const WriteOptions& options, WriteBatch* batch,
+                   const WriteQueue::SingleUpdate* update,
+                   WriteQueue::Condition* condition);
   Status WriteThroughQueue(const WriteOptions& options, WriteBatch* batch,
                            const WriteQueue::SingleUpdate* update = nullptr);
   Status CheckBatch(const WriteOptions& options, WriteBatch* batch,

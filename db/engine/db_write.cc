@@ -44,11 +44,6 @@ Status NoMergeOperatorError() {
       "a merge, and Options::merge_operator is not set");
 }
 
-Status DroppedFamilyError() {
-  return Status::InvalidArgument(
-      "the batch updates a column family that was dropped or never existed");
-}
-
 // Finds the active memtables of a batch's families. REQUIRES: no memtable is
 // switched as long as this exists.
 class ActiveMemTables final : public MemTableChooser {
@@ -157,7 +152,7 @@ Status DBImpl::Put(const WriteOptions& options, const Slice& key,
   batch->Put(key, value);
   const WriteQueue::SingleUpdate update{
       &core_.default_family, ValueType::kValue, key, value, PreviewXxh3(key)};
-  return MeasureWrite(options, batch.get(), &update);
+  return MeasureWrite<false>(options, batch.get(), &update);
 }
 
 Status DBImpl::Put(const WriteOptions& options, ColumnFamilyHandle* handle,
@@ -169,7 +164,7 @@ Status DBImpl::Put(const WriteOptions& options, ColumnFamilyHandle* handle,
   batch->Put(handle, key, value);
   const WriteQueue::SingleUpdate update{family, ValueType::kValue, key, value,
                                         PreviewXxh3(key)};
-  return MeasureWrite(options, batch.get(), &update);
+  return MeasureWrite<false>(options, batch.get(), &update);
 }
 
 Status DBImpl::Delete(const WriteOptions& options, const Slice& key) {
@@ -178,7 +173,7 @@ Status DBImpl::Delete(const WriteOptions& options, const Slice& key) {
   const WriteQueue::SingleUpdate update{&core_.default_family,
                                         ValueType::kDeletion, key, Slice(),
                                         PreviewXxh3(key)};
-  return MeasureWrite(options, batch.get(), &update);
+  return MeasureWrite<false>(options, batch.get(), &update);
 }
 
 Status DBImpl::Delete(const WriteOptions& options, ColumnFamilyHandle* handle,
@@ -190,7 +185,7 @@ Status DBImpl::Delete(const WriteOptions& options, ColumnFamilyHandle* handle,
   batch->Delete(handle, key);
   const WriteQueue::SingleUpdate update{family, ValueType::kDeletion, key,
                                         Slice(), PreviewXxh3(key)};
-  return MeasureWrite(options, batch.get(), &update);
+  return MeasureWrite<false>(options, batch.get(), &update);
 }
 
 Status DBImpl::SingleDelete(const WriteOptions& options,
@@ -211,7 +206,7 @@ Status DBImpl::Merge(const WriteOptions& options, ColumnFamilyHandle* handle,
   batch->Merge(handle, key, operand);
   const WriteQueue::SingleUpdate update{family, ValueType::kMerge, key, operand,
                                         PreviewXxh3(key)};
-  return MeasureWrite(options, batch.get(), &update);
+  return MeasureWrite<false>(options, batch.get(), &update);
 }
 
 Status DBImpl::DeleteRange(const WriteOptions& options,
@@ -228,12 +223,28 @@ Status DBImpl::DeleteRange(const WriteOptions& options,
 }
 
 Status DBImpl::Write(const WriteOptions& options, WriteBatch* batch) {
-  return MeasureWrite(options, batch, nullptr);
+  return MeasureWrite<false>(options, batch, nullptr);
 }
 
+Status DBImpl::WriteIf(const WriteOptions& options, WriteBatch* batch,
+                       WriteQueue::Condition* condition) {
+  return MeasureWrite<true>(options, batch, nullptr, condition);
+}
+
+Status DBImpl::WriteThroughQueue(const WriteOptions& options, WriteBatch* batch,
+                                 const WriteQueue::SingleUpdate* update) {
+  return PassQueue<false>(options, batch, update, nullptr);
+}
+
+template <bool kConditional>
 inline Status DBImpl::MeasureWrite(const WriteOptions& options,
                                    WriteBatch* batch,
-                                   const WriteQueue::SingleUpdate* update) {
+                                   const WriteQueue::SingleUpdate* update,
+                                   WriteQueue::Condition* condition) {
+  const auto write = [&] {
+    return kConditional ? PassQueue<true>(options, batch, update, condition)
+                        : WriteThroughQueue(options, batch, update);
+  };
   Status status;
   if (IsOperationMeasured(core_.stats)) [[unlikely]] {
     MeasuredOperation operation(core_.stats, HistogramType::kDbWrite,
@@ -241,28 +252,32 @@ inline Status DBImpl::MeasureWrite(const WriteOptions& options,
     if (batch != nullptr) {
       operation.Record(HistogramType::kBytesPerWrite, batch->ApproximateSize());
     }
-    status = WriteThroughQueue(options, batch, update);
+    status = write();
   } else {
-    status = WriteThroughQueue(options, batch, update);
+    status = write();
   }
-  if (status.IsNoSpace()) [[unlikely]] {
+  if (!kConditional && status.IsNoSpace()) [[unlikely]] {
     return DeleteWithoutSpace(options, batch, std::move(status));
   }
   return status;
 }
 
-Status DBImpl::WriteThroughQueue(const WriteOptions& options, WriteBatch* batch,
-                                 const WriteQueue::SingleUpdate* update) {
+// With kConditional, the batch is written if the condition holds.
+template <bool kConditional>
+inline Status DBImpl::PassQueue(const WriteOptions& options, WriteBatch* batch,
+                                const WriteQueue::SingleUpdate* update,
+                                WriteQueue::Condition* condition) {
   const RequestSpan span("DB::Write");
   Status status = CheckBatch(options, batch, update);
   if (!status.ok()) return status;
   if (core_.is_read_only) return ReadOnlyError();
   PendingWrite write{options, {core_.families, *batch, update}};
-  WriteQueue::Writer writer(options, batch, update);
+  WriteQueue::Writer writer(options, batch, update, condition);
   writer.spans = span.queue();
   writer.span = span.index();
   for (;;) {
     status = admission_.Admit(&write);
+    if (kConditional && status.ok()) status = condition->Examine();
     if (!status.ok()) return status;
     switch (core_.write_queue.Join(&writer)) {
       case WriteQueue::Role::kInsert: {
@@ -277,7 +292,12 @@ Status DBImpl::WriteThroughQueue(const WriteOptions& options, WriteBatch* batch,
         status = write.touched.HasOthers() && !write.touched.AreLive()
                      ? DroppedFamilyError()
                      : admission_.MakeRoom(&write);
-        if (status.ok() && write.MayGo()) return CommitGroup(&writer);
+        if (status.ok() && write.MayGo()) {
+          if (!kConditional || condition->Holds(nullptr)) {
+            return CommitGroup(&writer);
+          }
+          write.next = PendingWrite::Next::kCheck;
+        }
         core_.write_queue.Leave(WriteQueue::Group(&writer), status);
         if (!status.ok()) return status;
         continue;

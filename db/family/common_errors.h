@@ -16,6 +16,11 @@ inline Status FamilyDroppedError(const std::string& name) {
   return Status::InvalidArgument("column family " + name, "was dropped");
 }
 
+inline Status DroppedFamilyError() {
+  return Status::InvalidArgument(
+      "the batch updates a column family that was dropped or never existed");
+}
+
 inline Status ForeignHandleError() {
   return Status::InvalidArgument(
       "the column family's handle is of another DB, or its DB was destroyed");

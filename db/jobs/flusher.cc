@@ -58,6 +58,11 @@ Status Flusher::SwitchLocked(std::vector<ColumnFamily*> families) {
   for (size_t i = 0; i < families.size(); ++i) {
     families[i]->dead_walks()->leader_ranges()->DropUnused();
     families[i]->dead_walks()->BeginMemTable();
+    // After an error, updates with later numbers may be in the memtable.
+    if (core_.control.error().ok()) {
+      families[i]->memtable()->SetLargestSequence(
+          core_.versions->LastSequence());
+    }
     families[i]->SwitchLocked(memtables[i]);
     if (core_.scheduler.is_stopping()) {
       families[i]->memtables().MarkFlushExpectedLocked(false);

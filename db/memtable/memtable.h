@@ -76,6 +76,10 @@ class MemTable {
   // REQUIRES: the caller is inside a read-side critical section.
   LookupState Find(const Slice& user_key, SequenceNumber sequence,
                    uint64_t hash, Slice* value) const;
+  // Returns the sequence number of the newest update of the user key, or 0. A
+  // range deletion that covers the key counts as an update. `hash` is as for
+  // Find. REQUIRES: as Find.
+  SequenceNumber NewestSequence(const Slice& user_key, uint64_t hash) const;
   // Adds the key's versions up to `sequence`, newest first, until *versions
   // needs no more. REQUIRES: as Find.
   void ReadVersions(const Slice& user_key, SequenceNumber sequence,
@@ -90,9 +94,11 @@ class MemTable {
   std::unique_ptr<InternalIterator> NewIterator(
       ThreadArena* memory = nullptr) const;
   const RangeTombstoneMemTable& tombstones() const { return tombstones_; }
-  // Returns whether an update affects a key in [*begin, *end]. A null bound is
-  // open.
-  bool Overlaps(const Slice* begin, const Slice* end) const;
+  // Returns whether an update affects a key in [*begin, *end], or in
+  // [*begin, *end) with `end_is_exclusive`. A null bound is open. Updates
+  // before `oldest` do not count.
+  bool Overlaps(const Slice* begin, const Slice* end,
+                bool end_is_exclusive = false, SequenceNumber oldest = 0) const;
 
   // Returns the bytes taken from the system: the arenas' blocks, range
   // deletions, and the pages of the point index that the entries so far can
@@ -118,6 +124,13 @@ class MemTable {
   // REQUIRES: the memtable is empty; the DB mutex is held by the leader of the
   // write queue.
   void SetWalNumber(uint64_t number) { wal_number_ = number; }
+  // Returns a sequence number that no update of the memtable exceeds. REQUIRES:
+  // the memtable is immutable.
+  SequenceNumber largest_sequence() const { return largest_sequence_; }
+  // REQUIRES: the leader of the write queue is about to make it immutable.
+  void SetLargestSequence(SequenceNumber sequence) {
+    largest_sequence_ = sequence;
+  }
   // Returns whether the memtable has updates that are in no log. The leader of
   // the write queue sets it. It is read by the leader, or after all writes to
   // the memtable have ended.
@@ -156,12 +169,14 @@ class MemTable {
                                             SequenceNumber cover,
                                             Slice* value) const;
 
-  // Immutable after construction, but for the number: see SetWalNumber.
+  // Immutable after construction, but for the numbers: see SetWalNumber and
+  // SetLargestSequence.
   // The counter is null without an account. It is destroyed last, when the
   // memory has been freed.
   const std::unique_ptr<Counter> counter_;
   const InternalKeyComparator* const comparator_;
   uint64_t wal_number_;
+  SequenceNumber largest_sequence_ = kMaxSequenceNumber;
 
   // Read by every lookup and rarely written, except inside the entries' memory.
   Arena arena_;

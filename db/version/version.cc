@@ -85,6 +85,7 @@ Version::Version(const InternalKeyComparator* comparator,
     oldest = {UINT64_MAX, UINT64_MAX};
     for (FileMetaData* file : levels_[level]) {
       ++file->refs;
+      largest_sequence_ = std::max(largest_sequence_, file->largest_sequence);
       const TableTimes times = file->FindTimes();
       oldest.oldest_ancestor_s =
           std::min(oldest.oldest_ancestor_s, times.oldest_ancestor_s);

@@ -78,6 +78,8 @@ class Version {
     return static_cast<int>(levels_[level].size());
   }
   uint64_t NumBytes(int level) const { return level_bytes_[level]; }
+  // Returns the largest sequence number of all tables, or 0.
+  SequenceNumber LargestSequence() const { return largest_sequence_; }
   // Returns the deepest level that has files, or 0.
   int DeepestLevel() const { return deepest_level_; }
   // Returns the earliest of each of the times of a level's tables when the
@@ -237,6 +239,7 @@ class Version {
   mutable RangeTombstoneCache tombstones_;
   std::vector<int> filled_levels_;  // Levels above 0 that have files.
   int deepest_level_ = 0;
+  SequenceNumber largest_sequence_ = 0;
   bool hides_in_deepest_level_ = false;
   bool has_waste_ = false;
   uint64_t entry_bytes_ = 0;  // Average in the deepest level; 0 if unknown.

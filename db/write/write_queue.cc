@@ -90,6 +90,11 @@ WriteQueue::Group WriteQueue::Form(Writer* leader) const {
     }
     bytes += writer->batch->ApproximateSize();
     if (bytes > limit) return group;
+    if (writer->condition != nullptr && !writer->holds_) {
+      // It then leads the next group, in which nothing comes before it.
+      if (!writer->condition->Holds(&group)) return group;
+      writer->holds_ = true;
+    }
     group.last = writer;
     ++group.count;
   }

@@ -120,15 +120,36 @@ class WriteQueue {
     uint64_t hash;  // PreviewXxh3 of the key.
   };
 
+  struct Group;
+
+  // A condition for the write of a batch: db/transaction/validation.
+  class Condition {
+   public:
+    // For the writer's thread, each time before it joins. Returns OK if the
+    // condition held at some moment of the call, else the result of the write.
+    virtual Status Examine() = 0;
+    // For a leader, after the last Examine. Returns true if the condition holds
+    // when the writer comes after all earlier groups, and after the writers of
+    // `before`, the group of this leader up to now. Null if the writer itself
+    // is the leader. It may return false if that would take long to find out,
+    // but not for ever to a leader that examines again. Does not wait.
+    virtual bool Holds(const Group* before) = 0;
+
+   protected:
+    ~Condition() = default;
+  };
+
   // A write, or other work of a leader. It lives on its thread's stack.
   struct Writer {
     // Creates a writer without a batch. It leads a group of one, for work that
     // must not run during a write.
     Writer() = default;
     Writer(const WriteOptions& options, WriteBatch* its_batch,
-           const SingleUpdate* its_update = nullptr)
+           const SingleUpdate* its_update = nullptr,
+           Condition* its_condition = nullptr)
         : batch(its_batch),
           update(its_update),
+          condition(its_condition),
           sync(options.sync),
           disable_wal(options.disable_wal) {}
     Writer(const Writer&) = delete;
@@ -138,6 +159,8 @@ class WriteQueue {
     // The batch's only update, or null. Like the batch, it must not change
     // while the writer waits: its leader reads it.
     const SingleUpdate* const update = nullptr;
+    // Null without one. It belongs to the leader while the writer waits.
+    Condition* const condition = nullptr;
     const bool sync = false;
     const bool disable_wal = false;
     // Set by the leader: the batch updates a column family that was dropped, so
@@ -152,6 +175,8 @@ class WriteQueue {
 
    private:
     friend class WriteQueue;
+    // A leader has found that the condition holds in its group.
+    bool holds_ = false;
     Writer* leader_ = nullptr;  // Set with kInsert.
     std::atomic<Writer*> next_{nullptr};
     std::atomic<uint32_t> state_{0};
@@ -225,7 +250,7 @@ class WriteQueue {
   void DelayGroupCommit(Writer* leader, uint64_t limit_us);
 
   // Returns the leader's group: the compatible writers that follow it, up to a
-  // size limit.
+  // size limit, or to one whose condition does not hold after the others.
   Group Form(Writer* leader) const;
 
   // Runs `insert`, a function of a Writer, for each writer of the group. The

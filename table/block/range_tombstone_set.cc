@@ -19,6 +19,22 @@ bool ClipRangeTombstone(const InternalKeyComparator& comparator,
   return comparator.CompareUser(tombstone->begin, tombstone->end) < 0;
 }
 
+bool RangeTombstoneSet::ReachesInto(const Slice* begin, const Slice* end,
+                                    bool end_is_exclusive,
+                                    SequenceNumber oldest) const {
+  for (const Raw& raw : raw_) {
+    if (raw.sequence < oldest) return false;  // The newest come first.
+    if (begin != nullptr &&
+        comparator_->CompareUser(bounds_[raw.end], *begin) <= 0) {
+      continue;
+    }
+    if (end == nullptr) return true;
+    const int r = comparator_->CompareUser(bounds_[raw.begin], *end);
+    if (r < 0 || (r == 0 && !end_is_exclusive)) return true;
+  }
+  return false;
+}
+
 std::shared_ptr<const RangeTombstoneSet> RangeTombstoneSet::Build(
     const InternalKeyComparator* comparator,
     const std::vector<RangeTombstone>& tombstones) {

@@ -58,6 +58,12 @@ class RangeTombstoneSet {
     return MaxCoveringInterval(FindInterval(user_key), sequence);
   }
 
+  // Returns whether a deletion at or after `oldest` covers a possible key in
+  // [*begin, *end], or in [*begin, *end) with `end_is_exclusive`. A null bound
+  // is open. Costs a step for each deletion.
+  bool ReachesInto(const Slice* begin, const Slice* end, bool end_is_exclusive,
+                   SequenceNumber oldest) const;
+
   // Intervals are numbered from 0, for the keys before all bounds, to
   // IntervalCount() - 1, for the keys at and after the last bound. No range
   // covers these two. Interval i of the others is [bound(i - 1), bound(i)).

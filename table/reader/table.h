@@ -157,6 +157,12 @@ class Table {
   Status ReadVersions(const ReadOptions& options, const TableLookup& lookup,
                       MergeOperands* versions) const;
 
+  // Sets *newest to the sequence number of the newest version of the key, or of
+  // the newest range deletion that covers it, or to 0. The lookup's own number
+  // is not used. REQUIRES: as Get, without a result.
+  Status FindNewest(const ReadOptions& options, const TableLookup& lookup,
+                    SequenceNumber* newest) const;
+
   // Get in four steps, so that the cache misses of many lookups overlap. Each
   // step prefetches the memory that the next one reads; the comment after the
   // step names it. A probe that is done has its result and status set, and must

@@ -1,7 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// The lookup of merge operands, apart from that of values: it is rare, and the
-// compiler must not weigh it against the other one.
+// The lookups of merge operands and of sequence numbers, apart from the lookup
+// of values: they are rare, and the compiler must not weigh them against it.
+#include <algorithm>
+
 #include "table/reader/merge_operands.h"
 #include "table/reader/table.h"
 #include "table/reader/table_iterator.h"
@@ -25,6 +27,22 @@ Status Table::ReadVersions(const ReadOptions& options,
         !versions->Add(ExtractTrailer(found), entry.value())) {
       break;
     }
+  }
+  return entry.status();
+}
+
+Status Table::FindNewest(const ReadOptions& options, const TableLookup& lookup,
+                         SequenceNumber* newest) const {
+  *newest =
+      core_.tombstones == nullptr
+          ? 0
+          : core_.tombstones->MaxCovering(lookup.user_key, kMaxSequenceNumber);
+  if (!core_.filter.MayMatch(lookup.hash, lookup.user_key)) return Status();
+  TableIterator entry(options, &core_, nullptr);
+  entry.Seek(LookupKey(lookup.user_key, kMaxSequenceNumber).internal_key());
+  if (entry.Valid() && core_.options.comparator->CompareUser(
+                           ExtractUserKey(entry.key()), lookup.user_key) == 0) {
+    *newest = std::max(*newest, ExtractSequence(entry.key()));
   }
   return entry.status();
 }
