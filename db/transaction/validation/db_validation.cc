@@ -7,6 +7,7 @@
 
 #include "db/engine/db_impl.h"
 #include "db/family/common_errors.h"
+#include "db/transaction/validation/check_protocol.h"
 #include "db/transaction/validation/commit_check.h"
 #include "db/version/newer_updates.h"
 #include "db/write/write_batch_internal.h"
@@ -78,8 +79,8 @@ Status FindInTables(const SuperVersion& super_version, const Range& range,
 
 // Returns Busy if there is an update after `since`.
 template <typename Item>
-Status Examine(const SuperVersion& super_version, const Item& item,
-               SequenceNumber since) {
+Status SearchAll(const SuperVersion& super_version, const Item& item,
+                 SequenceNumber since) {
   bool found = IsNewer(super_version, item, since);
   Status status;
   if (!found) status = FindInTables(super_version, item, since, &found);
@@ -137,65 +138,9 @@ bool IsApart(const FamilySet& families, const WriteBatch& batch,
   }
 }
 
-// A check on its way through the write queue.
-class PendingCheck final : public WriteQueue::Condition {
- public:
-  // Both must outlive this object.
-  PendingCheck(DbCore& core, const CommitCheck& check)
-      : core_(core), check_(check) {}
-
-  Status Examine() override;
-  bool Holds(const WriteQueue::Group* before) override;
-
- private:
-  Status ExamineFamily(const CommitCheck::Family& items);
-  Status ExamineItems(ColumnFamily* family, const CommitCheck::Family& items);
-  bool HoldsInFamily(const CommitCheck::Family& items, bool reads_tables);
-  // What Examine has not seen.
-  template <typename Item>
-  SequenceNumber Since(const Item& item) const {
-    return std::max(item.since, examined_);
-  }
-
-  DbCore& core_;
-  const CommitCheck& check_;
-  // Nothing changed up to this sequence number.
-  SequenceNumber examined_ = 0;
-  int examinations_ = 0;
-};
-
-Status PendingCheck::Examine() {
-  // Before the SuperVersions, so that they have all updates up to it.
-  const SequenceNumber last = core_.versions->LastSequence();
-  for (const CommitCheck::Family& items : check_.families()) {
-    Status status = ExamineFamily(items);
-    if (!status.ok()) return status;
-  }
-  examined_ = last;
-  ++examinations_;
-  return Status();
-}
-
-Status PendingCheck::ExamineFamily(const CommitCheck::Family& items) {
-  if (items.id == 0) return ExamineItems(&core_.default_family, items);
-  ColumnFamily* family = nullptr;
-  {
-    MutexLock lock(core_.mutex());
-    family = core_.families.Find(items.id);
-    if (family == nullptr) return DroppedFamilyError();
-    family->Ref();
-  }
-  Status status = ExamineItems(family, items);
-  if (family->Unref()) {
-    MutexLock lock(core_.mutex());
-    core_.families.BuryLocked(family);
-    core_.jobs.PurgeLaterLocked();
-  }
-  return status;
-}
-
-Status PendingCheck::ExamineItems(ColumnFamily* family,
-                                  const CommitCheck::Family& items) {
+// Returns Busy if an item has an update that was not examined.
+Status SearchItems(ColumnFamily* family, const CommitCheck::Family& items,
+                   SequenceNumber examined) {
   SuperVersionCache& super_versions = family->super_versions();
   Status status;
   for (size_t begin = 0; begin < items.keys.size() && status.ok();
@@ -206,7 +151,8 @@ Status PendingCheck::ExamineItems(ColumnFamily* family,
     const SuperVersionCache::Read read = super_versions.Begin();
     for (const Key& key : keys) read.super_version->Prefetch(key.hash);
     for (const Key& key : keys) {
-      status = varve::Examine(*read.super_version, key, Since(key));
+      status =
+          SearchAll(*read.super_version, key, std::max(key.since, examined));
       if (!status.ok()) break;
     }
     if (!super_versions.End(read)) return ClosedError();
@@ -218,7 +164,8 @@ Status PendingCheck::ExamineItems(ColumnFamily* family,
     SuperVersion* const super_version = read.super_version;
     super_version->Ref();
     if (super_versions.End(read)) {
-      status = varve::Examine(*super_version, range, Since(range));
+      status =
+          SearchAll(*super_version, range, std::max(range.since, examined));
     } else {
       status = ClosedError();
     }
@@ -227,44 +174,89 @@ Status PendingCheck::ExamineItems(ColumnFamily* family,
   return status;
 }
 
-bool PendingCheck::Holds(const WriteQueue::Group* before) {
-  if (before != nullptr) {
-    size_t comparisons = 0;
-    bool is_apart = true;
-    before->ForEach([&](const WriteQueue::Writer* writer) {
-      is_apart = is_apart &&
-                 IsApart(core_.families, *writer->batch, check_, &comparisons);
-    });
-    if (!is_apart) return false;
+// A check on its way through the write queue, and the view of its protocol.
+class PendingCheck final : public WriteQueue::Condition {
+ public:
+  // Both must outlive this object.
+  PendingCheck(DbCore& core, const CommitCheck& check)
+      : core_(core), check_(check) {}
+
+  Status Examine() override { return protocol_.Examine(); }
+  bool Holds(const WriteQueue::Group* before) override {
+    return protocol_.Holds(before);
   }
-  if (core_.versions->LastSequence() == examined_) return true;
-  // Memtables that were flushed since the last Examine are rare. Their tables
-  // are read the second time, in case that it happens again and again.
-  const bool reads_tables = before == nullptr && examinations_ > 1;
-  return std::all_of(check_.families().begin(), check_.families().end(),
-                     [&](const CommitCheck::Family& items) {
-                       return HoldsInFamily(items, reads_tables);
-                     });
+
+ private:
+  friend class CheckProtocol<PendingCheck>;
+
+  SequenceNumber LastSequence() const { return core_.versions->LastSequence(); }
+  Status Search(SequenceNumber examined);
+  Status SearchFamily(const CommitCheck::Family& items,
+                      SequenceNumber examined);
+  bool IsApart(const WriteQueue::Group& group) const;
+  bool SearchAsLeader(SequenceNumber examined, bool reads_tables);
+
+  DbCore& core_;
+  const CommitCheck& check_;
+  CheckProtocol<PendingCheck> protocol_{this};
+};
+
+Status PendingCheck::Search(SequenceNumber examined) {
+  for (const CommitCheck::Family& items : check_.families()) {
+    Status status = SearchFamily(items, examined);
+    if (!status.ok()) return status;
+  }
+  return Status();
 }
 
-bool PendingCheck::HoldsInFamily(const CommitCheck::Family& items,
-                                 bool reads_tables) {
-  ColumnFamily* const family = core_.families.Find(items.id);
-  if (family == nullptr) return false;
-  const SuperVersionCache::Read read = family->super_versions().Begin();
-  const SuperVersion& super_version = *read.super_version;
-  const auto holds = [&](const auto& item) {
-    const SequenceNumber since = Since(item);
-    return super_version.version->LargestSequence() <= since
-               ? !IsNewer(super_version, item, since)
-               : reads_tables &&
-                     varve::Examine(super_version, item, since).ok();
-  };
-  for (const Key& key : items.keys) super_version.Prefetch(key.hash);
-  const bool all_hold =
-      std::all_of(items.keys.begin(), items.keys.end(), holds) &&
-      std::all_of(items.ranges.begin(), items.ranges.end(), holds);
-  return family->super_versions().End(read) && all_hold;
+Status PendingCheck::SearchFamily(const CommitCheck::Family& items,
+                                  SequenceNumber examined) {
+  if (items.id == 0) return SearchItems(&core_.default_family, items, examined);
+  ColumnFamily* family = nullptr;
+  {
+    MutexLock lock(core_.mutex());
+    family = core_.families.Find(items.id);
+    if (family == nullptr) return DroppedFamilyError();
+    family->Ref();
+  }
+  Status status = SearchItems(family, items, examined);
+  if (family->Unref()) {
+    MutexLock lock(core_.mutex());
+    core_.families.BuryLocked(family);
+    core_.jobs.PurgeLaterLocked();
+  }
+  return status;
+}
+
+bool PendingCheck::IsApart(const WriteQueue::Group& group) const {
+  size_t comparisons = 0;
+  bool is_apart = true;
+  group.ForEach([&](const WriteQueue::Writer* writer) {
+    is_apart = is_apart && varve::IsApart(core_.families, *writer->batch,
+                                          check_, &comparisons);
+  });
+  return is_apart;
+}
+
+bool PendingCheck::SearchAsLeader(SequenceNumber examined, bool reads_tables) {
+  for (const CommitCheck::Family& items : check_.families()) {
+    ColumnFamily* const family = core_.families.Find(items.id);
+    if (family == nullptr) return false;
+    const SuperVersionCache::Read read = family->super_versions().Begin();
+    const SuperVersion& super_version = *read.super_version;
+    const auto is_unchanged = [&](const auto& item) {
+      const SequenceNumber since = std::max(item.since, examined);
+      return super_version.version->LargestSequence() <= since
+                 ? !IsNewer(super_version, item, since)
+                 : reads_tables && SearchAll(super_version, item, since).ok();
+    };
+    for (const Key& key : items.keys) super_version.Prefetch(key.hash);
+    const bool all_are =
+        std::all_of(items.keys.begin(), items.keys.end(), is_unchanged) &&
+        std::all_of(items.ranges.begin(), items.ranges.end(), is_unchanged);
+    if (!family->super_versions().End(read) || !all_are) return false;
+  }
+  return true;
 }
 
 }  // namespace
@@ -286,7 +278,7 @@ Status DBImpl::CheckUnchanged(ColumnFamilyHandle* handle, const Slice& key,
   if (family == nullptr) return ForeignHandleError();
   const Key item{key, PreviewXxh3(key), since};
   const SuperVersionCache::Read read = family->super_versions().Begin();
-  Status status = Examine(*read.super_version, item, since);
+  Status status = SearchAll(*read.super_version, item, since);
   return family->super_versions().End(read) ? status : ClosedError();
 }
 

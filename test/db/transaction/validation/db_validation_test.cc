@@ -62,8 +62,8 @@ std::vector<std::string> Moves() {
 
 TEST_F(DbValidationTest, FindsEachChangeInEachPlace) {
   const std::vector<std::string> befores = {
-      "put a 1", "put k 1", "put k 1, flush", "put a 1, put k 1, flush, compact",
-      "delete_range a z, flush"};
+      "put a 1", "put k 1", "put k 1, flush",
+      "put a 1, put k 1, flush, compact", "delete_range a z, flush"};
   const std::vector<std::string> changes = {
       "put k 2",          "delete k",         "merge k 2",
       "delete_range k l", "delete_range a m", "put k 2, single_delete k",
@@ -99,9 +99,8 @@ TEST_F(DbValidationTest, FindsEachChangeInEachPlace) {
 
 TEST_F(DbValidationTest, OtherChangesAreNoConflict) {
   for (const std::string before : {"put a 1", "put k 1, flush, compact"}) {
-    for (const std::string change :
-         {"put j 1", "put kk 1", "delete l", "delete_range a k",
-          "delete_range ka l"}) {
+    for (const std::string change : {"put j 1", "put kk 1", "delete l",
+                                     "delete_range a k", "delete_range ka l"}) {
       for (const std::string& move : Moves()) {
         SCOPED_TRACE(before + "; " + change + "; " + move);
         OpenAnew();
