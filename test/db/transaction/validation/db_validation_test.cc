@@ -47,74 +47,118 @@ class DbValidationTest : public DbTestBase {
   CommitCheck check_;
 };
 
-// Returns the changes of all places, each of them after `before`.
-std::vector<std::string> Moves() {
-  return {
-      "put x 1",
-      "flush",
-      "flush, compact",
-      "put x 1, flush, put x 2, flush",
-      "compact, put a 1, put z 1, flush, compact",
-      // The change is in a level below level 0.
-      "flush, compact, put a 2, flush",
-  };
-}
+// Where the updates of a test are moved to before the test looks for them.
+const char* const kMoves[] = {
+    "put x 1",
+    "flush",
+    "flush, compact",
+    "put x 1, flush, put x 2, flush",
+    "put 0 1, put z 1, flush, compact",
+    // The change is in a level below level 0.
+    "flush, compact, put 0 2, flush",
+};
+
+// Keys with a prefix of their own, and the same steps for each.
+class Places {
+ public:
+  // `befores` come before the snapshot, `changes` after it. "k" is the key.
+  Places(const std::vector<std::string>& befores,
+         const std::vector<std::string>& changes) {
+    for (const std::string& before : befores) {
+      for (const std::string& change : changes) {
+        cases_.push_back({before, change});
+      }
+    }
+  }
+
+  size_t size() const { return cases_.size(); }
+  std::string Describe(size_t i) const {
+    return cases_[i].first + "; " + cases_[i].second;
+  }
+  static std::string In(size_t i, const std::string& key) {
+    return "p" + std::to_string(100 + i) + key;
+  }
+  std::string Befores() const { return All(&Case::first); }
+  std::string Changes() const { return All(&Case::second); }
+
+ private:
+  using Case = std::pair<std::string, std::string>;
+
+  std::string All(std::string Case::*steps) const {
+    std::string all;
+    for (size_t i = 0; i < cases_.size(); i++) {
+      std::istringstream words(cases_[i].*steps);
+      for (std::string word; words >> word;) {
+        // Keys have one or two letters, and no other word has.
+        const bool is_key = word.size() <= 2 && word[0] >= 'a';
+        all += (is_key ? In(i, word) : word) + " ";
+      }
+      all += ", ";
+    }
+    return all + "put x 0";
+  }
+
+  std::vector<Case> cases_;
+};
 
 TEST_F(DbValidationTest, FindsEachChangeInEachPlace) {
-  const std::vector<std::string> befores = {
-      "put a 1", "put k 1", "put k 1, flush",
-      "put a 1, put k 1, flush, compact", "delete_range a z, flush"};
-  const std::vector<std::string> changes = {
-      "put k 2",          "delete k",         "merge k 2",
-      "delete_range k l", "delete_range a m", "put k 2, single_delete k",
-      "put k 2, delete k"};
-  for (const std::string& before : befores) {
-    for (const std::string& change : changes) {
-      for (const std::string& move : Moves()) {
-        SCOPED_TRACE(before + "; " + change + "; " + move);
-        OpenAnew();
-        Do(before);
-        Do("snap");
-        const SequenceNumber since = snapshots_[0]->GetSequenceNumber();
-        EXPECT_TRUE(Ok(CheckKey(kKey, since)));
-        EXPECT_TRUE(Ok(CheckRange("j", "l", false, since)));
-        Do(change + ", " + move);
-        EXPECT_TRUE(CheckKey(kKey, since).IsBusy());
-        EXPECT_TRUE(db()->CheckUnchanged(nullptr, kKey, since).IsBusy());
-        EXPECT_TRUE(CheckRange("j", "l", false, since).IsBusy());
-        EXPECT_TRUE(CheckRange("k", "k", true, since).IsBusy());
-        EXPECT_TRUE(CheckRange(nullptr, nullptr, false, since).IsBusy());
-        EXPECT_TRUE(CheckRange(nullptr, "k", true, since).IsBusy());
-        EXPECT_TRUE(CheckRange("k", nullptr, false, since).IsBusy());
-        const SequenceNumber now = db_->GetLatestSequenceNumber();
-        EXPECT_TRUE(Ok(CheckKey(kKey, now)));
-        EXPECT_TRUE(Ok(db()->CheckUnchanged(nullptr, kKey, now)));
-        EXPECT_TRUE(Ok(CheckRange(nullptr, nullptr, false, now)));
-        ReleaseSnapshots();
-        if (HasFailure()) return;
+  const Places places(
+      {"put a 1", "put k 1", "put a 1, put k 1", "delete_range a z"},
+      {"put k 2", "delete k", "merge k 2", "delete_range k l",
+       "delete_range a m", "put k 2, single_delete k", "put k 2, delete k"});
+  for (const std::string before : {"put x 1", "flush", "flush, compact"}) {
+    for (const std::string move : kMoves) {
+      OpenAnew();
+      Do(places.Befores() + ", " + before + ", snap");
+      const SequenceNumber since = snapshots_[0]->GetSequenceNumber();
+      Do(places.Changes() + ", " + move);
+      const SequenceNumber now = db_->GetLatestSequenceNumber();
+      for (size_t i = 0; i < places.size(); i++) {
+        SCOPED_TRACE(places.Describe(i) + "; before: " + before +
+                     "; after: " + move);
+        const std::string j = Places::In(i, "j");
+        const std::string k = Places::In(i, "k");
+        const std::string l = Places::In(i, "l");
+        EXPECT_TRUE(CheckKey(k, since).IsBusy());
+        EXPECT_TRUE(db()->CheckUnchanged(nullptr, k, since).IsBusy());
+        EXPECT_TRUE(CheckRange(j.c_str(), l.c_str(), false, since).IsBusy());
+        EXPECT_TRUE(CheckRange(k.c_str(), k.c_str(), true, since).IsBusy());
+        EXPECT_TRUE(Ok(CheckKey(k, now)));
+        EXPECT_TRUE(Ok(db()->CheckUnchanged(nullptr, k, now)));
+        EXPECT_TRUE(Ok(CheckRange(j.c_str(), l.c_str(), false, now)));
       }
+      EXPECT_TRUE(CheckRange(nullptr, nullptr, false, since).IsBusy());
+      EXPECT_TRUE(CheckRange(nullptr, "p100k", true, since).IsBusy());
+      EXPECT_TRUE(CheckRange("p100k", nullptr, false, since).IsBusy());
+      EXPECT_TRUE(Ok(CheckRange(nullptr, nullptr, false, now)));
+      ReleaseSnapshots();
+      if (HasFailure()) return;
     }
   }
 }
 
 TEST_F(DbValidationTest, OtherChangesAreNoConflict) {
-  for (const std::string before : {"put a 1", "put k 1, flush, compact"}) {
-    for (const std::string change : {"put j 1", "put kk 1", "delete l",
-                                     "delete_range a k", "delete_range ka l"}) {
-      for (const std::string& move : Moves()) {
-        SCOPED_TRACE(before + "; " + change + "; " + move);
-        OpenAnew();
-        Do(before);
-        Do("snap");
-        const SequenceNumber since = snapshots_[0]->GetSequenceNumber();
-        Do(change + ", " + move);
-        EXPECT_TRUE(Ok(CheckKey(kKey, since)));
-        EXPECT_TRUE(Ok(db()->CheckUnchanged(nullptr, kKey, since)));
-        EXPECT_TRUE(Ok(CheckRange("k", "k", true, since)));
-        EXPECT_TRUE(Ok(CheckRange("k", "ka", false, since)));
-        ReleaseSnapshots();
-        if (HasFailure()) return;
+  const Places places({"put a 1", "put k 1", "put j 1, put l 1"},
+                      {"put j 1", "put kk 1", "delete l", "delete_range a k",
+                       "delete_range ka l"});
+  for (const std::string before : {"put x 1", "flush, compact"}) {
+    for (const std::string move : kMoves) {
+      OpenAnew();
+      Do(places.Befores() + ", " + before + ", snap");
+      const SequenceNumber since = snapshots_[0]->GetSequenceNumber();
+      Do(places.Changes() + ", " + move);
+      for (size_t i = 0; i < places.size(); i++) {
+        SCOPED_TRACE(places.Describe(i) + "; before: " + before +
+                     "; after: " + move);
+        const std::string k = Places::In(i, "k");
+        const std::string ka = Places::In(i, "ka");
+        EXPECT_TRUE(Ok(CheckKey(k, since)));
+        EXPECT_TRUE(Ok(db()->CheckUnchanged(nullptr, k, since)));
+        EXPECT_TRUE(Ok(CheckRange(k.c_str(), k.c_str(), true, since)));
+        EXPECT_TRUE(Ok(CheckRange(k.c_str(), ka.c_str(), false, since)));
       }
+      ReleaseSnapshots();
+      if (HasFailure()) return;
     }
   }
 }
@@ -211,7 +255,7 @@ TEST_F(DbValidationTest, Families) {
 
 // A key may be tracked after the snapshot that protects it.
 TEST_F(DbValidationTest, NumbersAfterTheSnapshot) {
-  for (const std::string& move : Moves()) {
+  for (const std::string move : kMoves) {
     SCOPED_TRACE(move);
     OpenAnew();
     Do("put a 1, snap, put k 1");
