@@ -226,16 +226,6 @@ Status DBImpl::Write(const WriteOptions& options, WriteBatch* batch) {
   return MeasureWrite<false>(options, batch, nullptr);
 }
 
-Status DBImpl::WriteIf(const WriteOptions& options, WriteBatch* batch,
-                       WriteQueue::Condition* condition) {
-  return MeasureWrite<true>(options, batch, nullptr, condition);
-}
-
-Status DBImpl::WriteThroughQueue(const WriteOptions& options, WriteBatch* batch,
-                                 const WriteQueue::SingleUpdate* update) {
-  return PassQueue<false>(options, batch, update, nullptr);
-}
-
 template <bool kConditional>
 inline Status DBImpl::MeasureWrite(const WriteOptions& options,
                                    WriteBatch* batch,
@@ -264,9 +254,9 @@ inline Status DBImpl::MeasureWrite(const WriteOptions& options,
 
 // With kConditional, the batch is written if the condition holds.
 template <bool kConditional>
-inline Status DBImpl::PassQueue(const WriteOptions& options, WriteBatch* batch,
-                                const WriteQueue::SingleUpdate* update,
-                                WriteQueue::Condition* condition) {
+[[gnu::always_inline]] inline Status DBImpl::PassQueue(
+    const WriteOptions& options, WriteBatch* batch,
+    const WriteQueue::SingleUpdate* update, WriteQueue::Condition* condition) {
   const RequestSpan span("DB::Write");
   Status status = CheckBatch(options, batch, update);
   if (!status.ok()) return status;
@@ -308,6 +298,16 @@ inline Status DBImpl::PassQueue(const WriteOptions& options, WriteBatch* batch,
       return DroppedFamilyError();
     return std::move(writer.status);
   }
+}
+
+Status DBImpl::WriteIf(const WriteOptions& options, WriteBatch* batch,
+                       WriteQueue::Condition* condition) {
+  return MeasureWrite<true>(options, batch, nullptr, condition);
+}
+
+Status DBImpl::WriteThroughQueue(const WriteOptions& options, WriteBatch* batch,
+                                 const WriteQueue::SingleUpdate* update) {
+  return PassQueue<false>(options, batch, update, nullptr);
 }
 
 inline Status DBImpl::Insert(const WriteQueue::Writer& writer) {

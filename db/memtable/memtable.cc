@@ -213,26 +213,6 @@ LookupState MemTable::Find(const Slice& user_key, SequenceNumber sequence,
   return FindOrdered(user_key, sequence, cover, value);
 }
 
-SequenceNumber MemTable::NewestSequence(const Slice& user_key,
-                                        uint64_t hash) const {
-  if (NeverAdded()) return 0;
-  const SequenceNumber cover =
-      tombstones_.MaxCovering(user_key, kMaxSequenceNumber);
-  const char* entry = nullptr;
-  if (index_.usable()) [[likely]] {
-    entry = index_.Find(user_key, hash);
-  } else {
-    entry = LowerBound(LookupKey(user_key, kMaxSequenceNumber).internal_key());
-    if (entry != nullptr &&
-        comparator_->CompareUser(ExtractUserKey(EntryKey(entry)), user_key) !=
-            0) {
-      entry = nullptr;
-    }
-  }
-  return entry == nullptr ? cover
-                          : std::max(cover, ExtractSequence(EntryKey(entry)));
-}
-
 const char* MemTable::LowerBound(const Slice& internal_key) const {
   return tree_ ? tree_->LowerBound(internal_key)
                : baseline_->LowerBound(internal_key);
@@ -272,29 +252,6 @@ std::unique_ptr<InternalIterator> MemTable::NewIterator(
   if (!tree_) return baseline_->NewIterator(memory);
   return std::unique_ptr<InternalIterator>(
       new (memory) MemTableIterator<BlinkTree>(comparator_, &*tree_));
-}
-
-bool MemTable::Overlaps(const Slice* begin, const Slice* end,
-                        bool end_is_exclusive, SequenceNumber oldest) const {
-  const auto is_after_end = [&](const Slice& user_key) {
-    if (end == nullptr) return false;
-    const int r = comparator_->CompareUser(user_key, *end);
-    return r > 0 || (r == 0 && end_is_exclusive);
-  };
-  const std::unique_ptr<InternalIterator> iterator = NewIterator();
-  if (begin != nullptr) {
-    iterator->Seek(LookupKey(*begin, kMaxSequenceNumber).internal_key());
-  } else {
-    iterator->SeekToFirst();
-  }
-  for (; iterator->Valid() && !is_after_end(ExtractUserKey(iterator->key()));
-       iterator->Next()) {
-    if (ExtractSequence(iterator->key()) >= oldest) return true;
-  }
-  for (const auto& set : tombstones_.Sets()) {
-    if (set->ReachesInto(begin, end, end_is_exclusive, oldest)) return true;
-  }
-  return false;
 }
 
 }  // namespace varve

@@ -90,10 +90,10 @@ WriteQueue::Group WriteQueue::Form(Writer* leader) const {
     }
     bytes += writer->batch->ApproximateSize();
     if (bytes > limit) return group;
-    if (writer->condition != nullptr && !writer->holds_) {
+    if (writer->condition != nullptr && !writer->holds) {
       // It then leads the next group, in which nothing comes before it.
       if (!writer->condition->Holds(&group)) return group;
-      writer->holds_ = true;
+      writer->holds = true;
     }
     group.last = writer;
     ++group.count;

@@ -149,9 +149,9 @@ class WriteQueue {
            Condition* its_condition = nullptr)
         : batch(its_batch),
           update(its_update),
-          condition(its_condition),
           sync(options.sync),
-          disable_wal(options.disable_wal) {}
+          disable_wal(options.disable_wal),
+          condition(its_condition) {}
     Writer(const Writer&) = delete;
     Writer& operator=(const Writer&) = delete;
 
@@ -159,24 +159,24 @@ class WriteQueue {
     // The batch's only update, or null. Like the batch, it must not change
     // while the writer waits: its leader reads it.
     const SingleUpdate* const update = nullptr;
-    // Null without one. It belongs to the leader while the writer waits.
-    Condition* const condition = nullptr;
     const bool sync = false;
     const bool disable_wal = false;
     // Set by the leader: the batch updates a column family that was dropped, so
     // nothing of it is written.
     bool is_refused = false;
+    // Set by the leader: the condition holds in its group.
+    bool holds = false;
     Status status;
     bool waited = false;  // Whether Join had to wait.
     // The trace of the write, and the write's span in it. While the writer
     // waits, its leader may add spans. Null if the write is not traced.
     SpanQueue* spans = nullptr;
     uint32_t span = 0;
+    // Null without one. It belongs to the leader while the writer waits.
+    Condition* const condition = nullptr;
 
    private:
     friend class WriteQueue;
-    // A leader has found that the condition holds in its group.
-    bool holds_ = false;
     Writer* leader_ = nullptr;  // Set with kInsert.
     std::atomic<Writer*> next_{nullptr};
     std::atomic<uint32_t> state_{0};
