@@ -11,9 +11,9 @@
 
 namespace varve {
 
-// What a commit must find unchanged: keys, and ranges of keys, that no other
-// write may have changed after a sequence number. DBImpl::WriteChecked compares
-// it with the database. Keys are as the engine stores them: folded in a
+// The keys and ranges of keys that a commit must find unchanged: no other write
+// may have changed them after a sequence number. DBImpl::WriteChecked compares
+// them with the database. Keys are as the engine stores them: folded in a
 // case-insensitive database. The slices' bytes belong to the caller, until the
 // next Clear.
 //

@@ -32,7 +32,9 @@ WriteOptions NoWal() {
 
 // A writer on a thread of its own.
 struct Peer {
-  Peer(const WriteOptions& options, size_t bytes) : writer(options, &batch) {
+  Peer(const WriteOptions& options, size_t bytes,
+       WriteQueue::Condition* condition)
+      : writer(options, &batch, nullptr, condition) {
     batch.Put("k", std::string(bytes, 'v'));
   }
 
@@ -49,8 +51,9 @@ class WriteQueueTest : public testing::Test {
     for (auto& peer : peers_) peer->actor.Wait();
   }
 
-  Peer& New(const WriteOptions& options = {}, size_t bytes = 10) {
-    peers_.push_back(std::make_unique<Peer>(options, bytes));
+  Peer& New(const WriteOptions& options = {}, size_t bytes = 10,
+            WriteQueue::Condition* condition = nullptr) {
+    peers_.push_back(std::make_unique<Peer>(options, bytes, condition));
     return *peers_.back();
   }
   // Starts a Join, and returns when it is in the queue after the leader.
@@ -128,6 +131,52 @@ TEST_F(WriteQueueTest, ALaterWriterLeadsTheNextGroup) {
   EXPECT_EQ(follower.role, Role::kDone);
   EXPECT_EQ(late.role, Role::kLeader);
   Leave(late);
+}
+
+// A condition with a fixed answer.
+struct FixedCondition : WriteQueue::Condition {
+  Status Examine() override { return Status::OK(); }
+  bool Holds(const WriteQueue::Group* before) override {
+    ++calls;
+    count_before = before == nullptr ? 0 : before->count;
+    return holds;
+  }
+  bool holds = true;
+  int calls = 0;
+  size_t count_before = 0;
+};
+
+TEST_F(WriteQueueTest, GroupEndsBeforeAConditionThatDoesNotHold) {
+  FixedCondition good;
+  FixedCondition bad;
+  bad.holds = false;
+  Peer& leader = New();
+  Peer& follower = New({}, 10, &good);
+  Peer& next = New({}, 10, &bad);
+  Peer& last = New();
+  ASSERT_EQ(queue_.Join(&leader.writer), Role::kLeader);
+  StartJoin(follower, leader, 2);
+  Start(next);
+  // The leader asks it as soon as it has come.
+  while (bad.calls == 0) {
+    EXPECT_EQ(queue_.Form(&leader.writer).count, 2u);
+    std::this_thread::yield();
+  }
+  EXPECT_EQ(good.calls, 1);  // It held, and holds.
+  EXPECT_EQ(good.count_before, 1u);
+  EXPECT_EQ(bad.count_before, 2u);
+  EXPECT_EQ(queue_.Form(&leader.writer).count, 2u);
+  Leave(leader);
+  follower.actor.Wait();
+  next.actor.Wait();
+  EXPECT_EQ(follower.role, Role::kDone);
+  EXPECT_EQ(next.role, Role::kLeader);
+  // It is not asked as the leader of its own group.
+  const int calls = bad.calls;
+  StartJoin(last, next, 2);
+  EXPECT_EQ(bad.calls, calls);
+  Leave(next);
+  last.actor.Wait();
 }
 
 TEST_F(WriteQueueTest, GroupEndsWhereSomebodyWantsSomethingElse) {
