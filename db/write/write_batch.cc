@@ -389,6 +389,7 @@ Status BatchReader::Init(const Slice& representation) {
   rest_ = representation;
   rest_.remove_prefix(kHeaderSize);
   seen_ = 0;
+  section_ = Slice(nullptr, 0);
   if (sequence_ > kMaxSequenceNumber ||
       count_ > kMaxSequenceNumber - sequence_) {
     return Status::Corruption("write batch has an impossible sequence number");
@@ -425,6 +426,59 @@ Status BatchReader::NextOfOurs(BatchRecord* record, bool* done) {
     return Status::NotSupported(record->unsupported);
   }
   return status;
+}
+
+Status BatchReader::NextInLog(LogRecord* record, bool* done) {
+  for (;;) {
+    *record = LogRecord();
+    while (!rest_.empty() && rest_[0] == static_cast<char>(BatchTag::kNoop)) {
+      rest_.remove_prefix(1);
+    }
+    const bool in_section = section_.data() != nullptr;
+    const auto tag =
+        rest_.empty() ? BatchTag::kNoop : static_cast<BatchTag>(rest_[0]);
+    if (tag == BatchTag::kBeginPrepare) {
+      if (in_section) {
+        return Status::Corruption("prepared section inside of another one");
+      }
+      rest_.remove_prefix(1);
+      section_ = rest_;
+      seen_before_section_ = seen_;
+      continue;
+    }
+    if (tag == BatchTag::kEndPrepare || tag == BatchTag::kCommit ||
+        tag == BatchTag::kRollback) {
+      *done = false;
+      return DecodeMark(record);
+    }
+    if (rest_.empty() && in_section) {
+      return Status::Corruption("prepared section without an end");
+    }
+    record->is_prepared = in_section;
+    return Next(record, done);
+  }
+}
+
+// Decodes the mark of an end: of a section, or a transaction's.
+Status BatchReader::DecodeMark(LogRecord* record) {
+  const char* const begin = rest_.data();
+  record->mark = static_cast<BatchTag>(*begin);
+  rest_.remove_prefix(1);
+  if (!GetLengthPrefixedSlice(&rest_, &record->key)) {
+    return Status::Corruption("write batch is cut short in a record");
+  }
+  const bool ends_section = record->mark == BatchTag::kEndPrepare;
+  if (ends_section != (section_.data() != nullptr)) {
+    return Status::Corruption(ends_section
+                                  ? "end of a prepared section without a begin"
+                                  : "end of a transaction in its section");
+  }
+  if (!ends_section) return Status::OK();
+  record->section =
+      Slice(section_.data(), static_cast<size_t>(begin - section_.data()));
+  record->section_count = seen_ - seen_before_section_;
+  section_ = Slice(nullptr, 0);
+  return Status::OK();
 }
 
 Status BatchReader::DecodeFields(uint8_t tag, BatchRecord* record) {
@@ -478,10 +532,16 @@ Status BatchReader::DecodeFields(uint8_t tag, BatchRecord* record) {
     case BatchTag::kEndPrepare:
     case BatchTag::kCommit:
     case BatchTag::kRollback:
-    case BatchTag::kBeginPersistedPrepare:
-    case BatchTag::kBeginUnprepare:
-    case BatchTag::kCommitWithTimestamp:
       return Status::NotSupported("two-phase commit in a write batch");
+    case BatchTag::kBeginPersistedPrepare:
+      return Status::NotSupported(
+          "WritePrepared transactions (two-phase commit in a write batch)");
+    case BatchTag::kBeginUnprepare:
+      return Status::NotSupported(
+          "WriteUnprepared transactions (two-phase commit in a write batch)");
+    case BatchTag::kCommitWithTimestamp:
+      return Status::NotSupported(
+          "commit timestamps (two-phase commit in a write batch)");
     case BatchTag::kWideColumnInFamily:
       has_family = true;
       [[fallthrough]];
@@ -673,6 +733,41 @@ Status InsertBatchMerging(const Slice& representation, MemTableChooser* chooser,
           AddRecord(memtable, sequence, record);
         }
       });
+}
+
+Status InsertLogRecord(const Slice& representation, MemTableChooser* chooser,
+                       SectionKeeper* keeper, SequenceNumber* next) {
+  BatchReader reader;
+  Status status = reader.Init(representation);
+  if (!status.ok()) return status;
+  LastChoice choose(chooser);
+  LogRecord record;
+  bool done = false;
+  for (*next = reader.sequence();;) {
+    status = reader.NextInLog(&record, &done);
+    if (!status.ok() || done) return status;
+    if (record.mark == BatchTag::kEndPrepare) {
+      status =
+          keeper->Prepare(record.key, record.section, record.section_count);
+    } else if (record.mark == BatchTag::kRollback) {
+      keeper->Rollback(record.key);
+    } else if (record.mark == BatchTag::kCommit) {
+      WriteBatch* const section = keeper->Commit(record.key);
+      if (section == nullptr) continue;
+      WriteBatchInternal::SetSequence(section, *next);
+      *next += section->Count();
+      status = InsertBatch(section->Data(), chooser);
+    } else if (!record.is_log_data && !record.is_prepared) {
+      const SequenceNumber sequence = (*next)++;
+      MemTable* const memtable = choose(record.family);
+      if (memtable == nullptr) continue;
+      if (record.unsupported != nullptr) {
+        return Status::NotSupported(record.unsupported);
+      }
+      AddRecord(memtable, sequence, record);
+    }
+    if (!status.ok()) return status;
+  }
 }
 
 bool WriteBatchInternal::OnlyDeletes(const WriteBatch& batch) {

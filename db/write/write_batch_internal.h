@@ -60,6 +60,18 @@ struct BatchRecord {
   Slice value;  // For a range deletion its end.
 };
 
+// One decoded record of a log, which may hold prepared transactions.
+struct LogRecord : BatchRecord {
+  // kNoop: an update or log data. kEndPrepare, kCommit and kRollback have the
+  // transaction's name as their key.
+  BatchTag mark = BatchTag::kNoop;
+  // The update is part of a prepared section.
+  bool is_prepared = false;
+  // With kEndPrepare: the section's records, and the number of its updates.
+  Slice section;
+  uint32_t section_count = 0;
+};
+
 // Decodes the records of a batch. The bytes may come from disk and are checked.
 // Thread-safety: thread-compatible.
 class BatchReader {
@@ -82,14 +94,23 @@ class BatchReader {
   // batch, whose updates must all be applied. In a log, updates of dropped
   // families are ignored.
   Status NextOfOurs(BatchRecord* record, bool* done);
+  // Like Next, for a batch in a log: also decodes the marks of two-phase
+  // commit of RocksDB's policy WriteCommitted. Returns NotSupported for marks
+  // of its other policies, and names these.
+  Status NextInLog(LogRecord* record, bool* done);
 
  private:
   Status DecodeFields(uint8_t tag, BatchRecord* record);
+  Status DecodeMark(LogRecord* record);
 
   Slice rest_;
   SequenceNumber sequence_ = 0;
   uint32_t count_ = 0;
   uint32_t seen_ = 0;
+  // For NextInLog: the rest after the mark that began a section, and the number
+  // of updates before it. Null outside of a section.
+  Slice section_ = Slice(nullptr, 0);
+  uint32_t seen_before_section_ = 0;
 };
 
 // Accesses the encoding inside a WriteBatch.
@@ -160,6 +181,21 @@ class MemTableChooser {
   ~MemTableChooser() = default;
 };
 
+// Keeps prepared sections, as a log is replayed.
+class SectionKeeper {
+ public:
+  // Takes a prepared section: its records, with `count` updates.
+  virtual Status Prepare(const Slice& name, const Slice& records,
+                         uint32_t count) = 0;
+  // Ends the section of that name. Returns its batch, which is valid until the
+  // next call, or null if it is not known.
+  virtual WriteBatch* Commit(const Slice& name) = 0;
+  virtual void Rollback(const Slice& name) = 0;
+
+ protected:
+  ~SectionKeeper() = default;
+};
+
 // Replaces merge operands by values.
 class OperandMerger {
  public:
@@ -180,6 +216,11 @@ Status InsertBatch(const Slice& representation, MemTableChooser* chooser);
 // with lower sequence numbers are in memtables.
 Status InsertBatchMerging(const Slice& representation, MemTableChooser* chooser,
                           OperandMerger* merger);
+// Adds the updates of a log's record that take effect by it: those outside of
+// prepared sections, and of the sections that it commits. Sets *next to the
+// sequence number after the last of them.
+Status InsertLogRecord(const Slice& representation, MemTableChooser* chooser,
+                       SectionKeeper* keeper, SequenceNumber* next);
 // Adds the default family's updates to a memtable, and ignores the others.
 Status InsertBatchInto(const Slice& representation, MemTable* memtable);
 
