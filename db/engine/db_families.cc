@@ -279,7 +279,7 @@ Status DBImpl::DropColumnFamilies(
   }
   // Logs that only these families needed go now, their tables with the last
   // user.
-  core_.wals.ReleaseLocked(core_.versions->FirstLogNumberLocked());
+  flusher_.ReleaseLogsLocked();
   core_.log_bound.UpdateLogSizeLocked();
   core_.control.UpdateGateLocked();
   core_.scheduler.SignalLocked();

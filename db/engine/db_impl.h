@@ -30,9 +30,10 @@ struct CheckpointCut;
 
 // Composes the parts of an open database. The functions are explained where
 // they are implemented: in db_impl.cc (closing, and calls that need one part),
-// db_open.cc, db_families.cc, db_read.cc, db_write.cc, db_wal.cc (logs, flushes
-// and recovery from errors), db_compaction.cc (manual compactions and options),
-// db_space.cc (a full device), db_checkpoint.cc and db_fork.cc.
+// db_open.cc, db_families.cc, db_read.cc, db_write.cc, db_prepared.cc
+// (two-phase commit), db_wal.cc (logs, flushes and recovery from errors),
+// db_compaction.cc (manual compactions and options), db_space.cc (a full
+// device), db_checkpoint.cc and db_fork.cc.
 //
 // Locks: the DB mutex guards the members of DbCore that are marked so. It is
 // not held during I/O on tables, nor while a log is written or synced. The
@@ -61,6 +62,15 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   ColumnFamilyHandle* NewHandle(const std::string& name);
   // Flushes all memtables if they have updates that no log has.
   Status FlushUnlogged();
+
+  // Write a prepared section to the log, which is not visible; make it visible
+  // in one step; or forget it. See db_prepared.cc for the errors.
+  Status WritePrepared(const WriteOptions& options, const Slice& name,
+                       WriteBatch* updates);
+  Status CommitPrepared(const WriteOptions& options, const Slice& name);
+  Status RollbackPrepared(const WriteOptions& options, const Slice& name);
+  // Returns the prepared transactions by name, also those that Open has found.
+  std::vector<PreparedSection> PreparedSections();
 
   Status Put(const WriteOptions& options, const Slice& key,
              const Slice& value) override;
@@ -212,6 +222,11 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   [[gnu::noinline]] bool BoundsMerges(const WriteQueue::Writer& writer);
   [[gnu::noinline]] void InsertMerging(const WriteQueue::Group& group);
   void CountInFamilies(const WriteQueue::Writer& writer, size_t* default_bytes);
+  template <typename Work>
+  Status WriteAlone(const WriteOptions& options, const WriteBatch& updates,
+                    Work work);
+  Status LogPrepared(const WriteOptions& options, const PreparedRecord& record);
+  Status ApplyPrepared(WriteBatch* updates);
 
   // ---- Flushes, compactions, errors, and a full device ----
   Status FlushFamilies(const FlushOptions& options,

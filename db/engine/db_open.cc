@@ -505,12 +505,39 @@ Status DbOpening::KeepUnusedLogs() const {
              : varve::KeepUnusedLogs(core_.env, core_.directory.path(), unused);
 }
 
+// Copies the prepared sections of the old logs to the new one. May release the
+// mutex and reacquire it.
+Status DbOpening::KeepPreparedLocked() {
+  if (core_.prepared.empty()) return Status::OK();
+  for (const auto& [name, held] : core_.prepared.sections()) {
+    Log(LogLevel::kWarn, &core_.log,
+        "transaction %s (hexadecimal) is prepared, and is kept until it is "
+        "committed or rolled back",
+        Slice(name).ToString(true).c_str());
+  }
+  // The sections are found twice if the process dies before the first edit.
+  // Recovery then has to see that the new log continues the old ones.
+  const SequenceNumber next = core_.versions->LastSequence() + 1;
+  Status status = core_.wals.AppendPredecessor(state_->last_log,
+                                               state_->last_log_end, next);
+  if (status.ok()) {
+    status =
+        core_.prepared.CopyTo(next, [this](const std::vector<Slice>& parts) {
+          return core_.wals.Append(parts);
+        });
+  }
+  if (status.ok()) status = core_.wals.SyncLocked();
+  if (status.ok()) core_.prepared.SetLog(core_.wals.NewestLocked());
+  return status;
+}
+
 Status DbOpening::InstallLocked() {
   RecoveredState* const state = state_.get();
   Status status;
   if (core_.is_read_only) InitializeVersionsLocked();
   core_.versions->SetLastSequence(
       std::max(state->last_sequence, core_.versions->LastSequence()));
+  core_.prepared = std::move(state->prepared);
   if (core_.is_read_only) {
     InstallReadOnlyLocked();
     return status;
@@ -548,6 +575,7 @@ Status DbOpening::InstallLocked() {
                                TempFileName(core_.directory.path(), 0), false);
   }
   // The first edit makes the logs obsolete.
+  if (status.ok()) status = KeepPreparedLocked();
   if (status.ok()) status = KeepUnusedLogs();
   if (!status.ok()) return status;
   status = ApplyLocked(wal_number);

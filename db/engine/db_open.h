@@ -55,6 +55,7 @@ class DbOpening {
   void InitializeVersionsLocked() VARVE_REQUIRES(kDbMutex);
   void InstallReadOnlyLocked() VARVE_REQUIRES(kDbMutex);
   Status ApplyLocked(uint64_t wal_number) VARVE_REQUIRES(kDbMutex);
+  Status KeepPreparedLocked() VARVE_REQUIRES(kDbMutex);
   void ListFamiliesLocked() VARVE_REQUIRES(kDbMutex);
 
   DbCore& core_;

@@ -213,9 +213,12 @@ Status DBImpl::ResumeAsLeaderLocked() {
   std::erase_if(filled, [](const ColumnFamily* family) {
     return family->memtable()->empty();
   });
-  if (core_.wals.has_failed() || !filled.empty()) {
+  const bool logs_failed = core_.wals.has_failed();
+  if (logs_failed || !filled.empty()) {
     status = flusher_.SwitchLocked(std::move(filled));
   }
+  // The flush makes the MANIFEST name the new log as the first.
+  if (status.ok() && logs_failed) status = flusher_.MovePreparedLocked(false);
   // Together, so that no part of a batch is left out.
   const std::vector<ColumnFamily*> families = core_.families.live();
   std::vector<size_t> counts;

@@ -38,12 +38,34 @@ void LogBound::UpdateLogSizeLocked() {
       kLeastBytes, std::min(largest + largest / 4, MaxBytesLocked() / kLogs)));
 }
 
+// The next log grows while families are flushed. If writers have to wait when
+// it is full, as CheckLocked says, these flushes end the wait.
+uint64_t LogBound::LimitLocked() const {
+  const uint64_t bound = MaxBytesLocked();
+  return bound - std::min(bound, 2 * wals_->max_log_bytes());
+}
+
+uint64_t LogBound::PreparedBytesLocked() const {
+  if (wals_->EmptyLocked()) return 0;
+  uint64_t first = wals_->NewestLocked();
+  for (const ColumnFamily* family : families_->live()) {
+    if (family->memtables().AreAllFlushedLocked()) continue;
+    first = std::min(first, family->memtables().OldestLogLocked());
+  }
+  return wals_->OlderBytesLocked(prepared_->FirstLog(first)) -
+         wals_->OlderBytesLocked(first);
+}
+
+bool LogBound::MustMovePreparedLocked() const {
+  return !prepared_->empty() &&
+         wals_->OlderBytesLocked() + wals_->NewestBytes() > LimitLocked() &&
+         PreparedBytesLocked() > 2 * prepared_->CopyBytes();
+}
+
 // Their flush frees all logs before the next family's oldest one.
 void LogBound::AddHoldersLocked(std::vector<ColumnFamily*>* families) const {
-  // The next log grows while they are flushed. If writers have to wait when it
-  // is full, as CheckLocked says, these flushes end the wait.
   const uint64_t bound = MaxBytesLocked();
-  const uint64_t limit = bound - std::min(bound, 2 * wals_->max_log_bytes());
+  const uint64_t limit = LimitLocked();
   const uint64_t newest_bytes = wals_->NewestBytes();
   const uint64_t total = wals_->OlderBytesLocked() + newest_bytes;
   if (total <= limit || !families_->HasOthers()) return;
@@ -91,10 +113,11 @@ void LogBound::AddHoldersLocked(std::vector<ColumnFamily*>* families) const {
 }
 
 bool LogBound::CheckLocked(bool frees) {
-  holds_up_ = wals_->OlderBytesLocked() + wals_->ObsoleteBytesLocked() +
-                      2 * wals_->max_log_bytes() >
-                  MaxBytesLocked() &&
-              frees;
+  // No flush frees the logs that only prepared sections need.
+  holds_up_ = frees && wals_->OlderBytesLocked() - PreparedBytesLocked() +
+                               wals_->ObsoleteBytesLocked() +
+                               2 * wals_->max_log_bytes() >
+                           MaxBytesLocked();
   return holds_up_;
 }
 
@@ -109,10 +132,15 @@ std::string LogBound::DescribeOldestLocked() const {
       holder = family;
     }
   }
-  const bool is_held = !holder->memtables().AreAllFlushedLocked();
+  const uint64_t oldest = wals_->OldestLocked();
+  const bool is_held = !holder->memtables().AreAllFlushedLocked() &&
+                       holder->memtables().OldestLogLocked() <= oldest;
+  const bool is_prepared = prepared_->FirstLog(UINT64_MAX) <= oldest;
   std::string out;
-  AppendFormat(&out, "log %" PRIu64 ", needed by %s, ", wals_->OldestLocked(),
-               is_held ? holder->name().c_str() : "no column family");
+  AppendFormat(&out, "log %" PRIu64 ", needed by %s, ", oldest,
+               is_held       ? holder->name().c_str()
+               : is_prepared ? "prepared transactions"
+                             : "no column family");
   AppendFormat(&out,
                "age %.1f s; %" PRIu64
                " bytes in logs before the newest, bound %" PRIu64,

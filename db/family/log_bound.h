@@ -13,6 +13,7 @@
 
 #include "db/family/family_set.h"
 #include "db/options/db_mutex.h"
+#include "db/wal/prepared_set.h"
 #include "db/wal/wal_set.h"
 #include "varve/env.h"
 #include "varve/options.h"
@@ -24,8 +25,12 @@ class LogBound {
   // `options` are the database's; `log` is the info log. All must outlive this
   // object.
   LogBound(const Options* options, const FamilySet* families, WalSet* wals,
-           Logger* log)
-      : options_(options), families_(families), wals_(wals), log_(log) {}
+           const PreparedSet* prepared, Logger* log)
+      : options_(options),
+        families_(families),
+        wals_(wals),
+        prepared_(prepared),
+        log_(log) {}
   LogBound(const LogBound&) = delete;
   LogBound& operator=(const LogBound&) = delete;
 
@@ -38,6 +43,10 @@ class LogBound {
   // unless they are among *families. REQUIRES: leadership of the queue.
   void AddHoldersLocked(std::vector<ColumnFamily*>* families) const
       VARVE_REQUIRES(kDbMutex);
+  // Returns whether the logs would exceed the bound because of prepared
+  // sections alone, and a copy of these would be much smaller. REQUIRES:
+  // leadership of the queue.
+  bool MustMovePreparedLocked() const VARVE_REQUIRES(kDbMutex);
 
   // Returns whether the logs have reached the bound, so that writers have to
   // wait until logs are freed. `frees`: whether a flush or removal is about to
@@ -50,9 +59,16 @@ class LogBound {
   std::string DescribeOldestLocked() const VARVE_REQUIRES(kDbMutex);
 
  private:
+  // Returns the bytes of all logs that makes a flush due. REQUIRES: leadership
+  // of the queue.
+  uint64_t LimitLocked() const VARVE_REQUIRES(kDbMutex);
+  // Returns the bytes of the logs that only prepared sections need.
+  uint64_t PreparedBytesLocked() const VARVE_REQUIRES(kDbMutex);
+
   const Options* const options_;
   const FamilySet* const families_;
   WalSet* const wals_;
+  const PreparedSet* const prepared_;
   Logger* const log_;
   bool holds_up_ = false;
 };

@@ -25,7 +25,11 @@ void CutDeadRangesOf(const FamilySet& families,
         IsDeletion(record.type)) {
       continue;
     }
-    if (record.family != family->id()) family = families.Find(record.family);
+    if (family == nullptr || record.family != family->id()) {
+      family = families.Find(record.family);
+    }
+    // Prepared updates may be of a dropped family.
+    if (family == nullptr) continue;
     family->dead_walks()->leader_ranges()->Cut(record.key);
   }
 }

@@ -37,8 +37,9 @@ DbCore::DbCore(const Options& its_options, const std::string& path,
       events(options.listeners, &mutex_),
       default_family(kDefaultColumnFamilyName, &options, FamilyParts(nullptr)),
       families(&default_family),
-      log_bound(&options, &families, &wals, &log) {
+      log_bound(&options, &families, &wals, &prepared, &log) {
   options.env = env;
+  versions->SetPrepared(&prepared);
   default_family.MakeTables(directory.path(), TableFileOptions(options),
                             file_pool.get(), &log, versions.get());
   if (is_read_only) default_family.table_cache()->ExpectOtherWriters();

@@ -28,6 +28,7 @@
 #include "db/jobs/write_control.h"
 #include "db/options/db_mutex.h"
 #include "db/version/version_set.h"
+#include "db/wal/prepared_set.h"
 #include "db/wal/wal_set.h"
 #include "db/write/write_queue.h"
 #include "util/base/mutex.h"
@@ -94,7 +95,8 @@ struct DbCore {
 
  public:
   // ---- Guarded by the mutex ----
-  WalSet wals;  // See the class.
+  WalSet wals;           // See the class.
+  PreparedSet prepared;  // See the class.
   // Also signalled when a condition that writers wait for changes.
   BackgroundScheduler scheduler;
   EventQueue events;

@@ -78,7 +78,38 @@ Status Flusher::SwitchLocked(std::vector<ColumnFamily*> families) {
   }
   core_.jobs.StartDueLocked();
   core_.events.DeliverLocked();
-  return Status::OK();
+  // After an error of a log, Resume moves them.
+  return core_.log_bound.MustMovePreparedLocked() && core_.wals.AreGoodLocked()
+             ? MovePreparedLocked(true)
+             : Status::OK();
+}
+
+Status Flusher::MovePreparedLocked(bool all) {
+  if (core_.prepared.empty()) return Status::OK();
+  core_.mutex()->Unlock();
+  Status status =
+      core_.prepared.CopyTo(core_.versions->LastSequence() + 1,
+                            [this](const std::vector<Slice>& parts) {
+                              return core_.wals.Append(parts);
+                            });
+  core_.mutex()->Lock();
+  // Without space, the older logs keep them.
+  if (!status.ok() && all && core_.wals.HasRefused()) return Status::OK();
+  if (status.ok()) {
+    status = all ? core_.wals.SyncLocked() : core_.wals.SyncNewestLocked();
+  }
+  if (status.ok()) {
+    core_.prepared.SetLog(core_.wals.NewestLocked());
+    Log(LogLevel::kInfo, &core_.log,
+        "%zu prepared transactions were copied to log %llu",
+        core_.prepared.sections().size(),
+        static_cast<unsigned long long>(core_.wals.NewestLocked()));
+    return status;
+  }
+  core_.wals.FailLocked();
+  core_.control.SetErrorLocked(status, "copying prepared transactions");
+  core_.events.DeliverLocked();
+  return status;
 }
 
 Status Flusher::ReplaceLogLocked(std::vector<ColumnFamily*> families,
@@ -149,9 +180,12 @@ Status Flusher::FlushLocked(const std::vector<ColumnFamily*>& families,
           // Makes the updates durable that the flush would leave behind in
           // logs, before it makes later ones or other parts of the same
           // batches durable. A flush of all families needs no log, not even a
-          // damaged one.
+          // damaged one. Nor may a prepared section outlive the mark of its
+          // end.
           const bool shared =
-              first < end || core_.families.OthersNeedLogsLocked(flushed, end);
+              first < end ||
+              core_.families.OthersNeedLogsLocked(flushed, end) ||
+              core_.prepared.FirstLog(end) < end;
           return shared ? core_.wals.SyncBeforeLocked(end) : Status::OK();
         });
   }
@@ -179,9 +213,15 @@ Status Flusher::FlushLocked(const std::vector<ColumnFamily*>& families,
     core_.events.Add(
         [info](EventListener* listener) { listener->OnFlushCompleted(info); });
   }
-  core_.wals.ReleaseLocked(core_.versions->FirstLogNumberLocked());
+  ReleaseLogsLocked();
   core_.events.DeliverLocked();
   return status;
+}
+
+void Flusher::ReleaseLogsLocked() {
+  const uint64_t first = core_.versions->FirstLogNumberLocked();
+  core_.wals.ReleaseLocked(first);
+  core_.prepared.Forget(first);
 }
 
 Status Flusher::AwaitLocked(const ColumnFamily& family, uint64_t target) {

@@ -37,6 +37,10 @@ class Flusher {
   // Writes the buffered end of the newest log to the operating system, and
   // syncs all logs if `sync` is set. May release the mutex and reacquire it.
   Status FlushLogLocked(bool sync) VARVE_REQUIRES(kDbMutex);
+  // Copies the prepared sections to the newest log. `all`: the logs before it
+  // may still be needed, and are synced with it. May release the mutex and
+  // reacquire it.
+  Status MovePreparedLocked(bool all) VARVE_REQUIRES(kDbMutex);
   // Flushes all memtables. Writers wait until this is done. May release the
   // mutex and reacquire it.
   Status FlushAllLocked() VARVE_REQUIRES(kDbMutex);
@@ -49,6 +53,8 @@ class Flusher {
   // reacquire it.
   Status FlushLocked(const std::vector<ColumnFamily*>& families, bool atomic,
                      std::vector<size_t>* counts) VARVE_REQUIRES(kDbMutex);
+  // Releases the logs that are not needed any more, by the MANIFEST.
+  void ReleaseLogsLocked() VARVE_REQUIRES(kDbMutex);
   // Waits until `target` memtables of the family have been flushed since Open.
   // Returns InvalidArgument if it is dropped before.
   // May release the mutex and reacquire it.

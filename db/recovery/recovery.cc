@@ -163,6 +163,8 @@ Status Recovery::ReplayLogs(RecoveredState* state, MemTableSink sink) {
   if (status.ok()) status = CheckUnknownTables(state);
   if (status.ok()) ScanUnusedLogs(state);
   state->is_clean = status.ok() && IsClean(*state);
+  state->last_log = last_log_;
+  state->last_log_end = last_log_end_;
   return status;
 }
 
@@ -178,9 +180,9 @@ bool Recovery::IsClean(const RecoveredState& state) const {
   };
   return std::all_of(state.families.begin(), state.families.end(),
                      is_unchanged) &&
-         !sink_used_ && !after_damage_ && !state.logs_incomplete &&
-         !manifest.torn_tail && !manifest.ends_with_families &&
-         state.wal_numbers.size() == 1 &&
+         !sink_used_ && state.prepared.empty() && !after_damage_ &&
+         !state.logs_incomplete && !manifest.torn_tail &&
+         !manifest.ends_with_families && state.wal_numbers.size() == 1 &&
          state.wal_numbers[0] == manifest.FirstLogNumber() &&
          manifest.prev_log_number == 0 && !manifest.db_id.empty() &&
          manifest_count_ == 1 && state.temporary_files.empty() &&
@@ -425,15 +427,7 @@ Status Recovery::ReplayAll(RecoveredState* state) {
   position_ = manifest.logs_begin;
   bool stop = false;
   for (const uint64_t number : state->wal_numbers) {
-    if (!manifest.ReplaysLog(number)) {
-      // Its updates are in tables. Varve itself keeps no such log.
-      if (!manifest.logs_are_files && manifest.KeepsLog(number)) {
-        Status status =
-            CheckForPreparedTransactions(options_.env, db_path_, number);
-        if (!status.ok()) return status;
-      }
-      continue;
-    }
+    if (!manifest.ReplaysLog(number)) continue;  // Its updates are in tables.
     if (stop) {
       NoteInconsistency("log " + std::to_string(number) +
                         " follows a damaged one");
@@ -482,7 +476,7 @@ Status Recovery::ReplayLog(uint64_t number, RecoveredState* state, bool* stop) {
     }
     first = false;
     end = reader.RecordEnd();
-    if (after_damage_ && batch.count() == 0) continue;
+    if (after_damage_ && batch.count() == 0 && !HasMarks(record)) continue;
     // Only replayed updates count. The MANIFEST's last sequence may belong to
     // updates that the damaged log has lost.
     if (after_damage_ &&
@@ -570,17 +564,66 @@ std::optional<bool> Recovery::FoundPredecessor(
   return note.size <= found;
 }
 
+bool Recovery::HasMarks(const Slice& record) {
+  BatchReader reader;
+  LogRecord part;
+  bool done = false;
+  Status status = reader.Init(record);
+  while (status.ok() && !done) {
+    status = reader.NextInLog(&part, &done);
+    if (status.ok() && part.mark != BatchTag::kNoop) return true;
+  }
+  return false;
+}
+
+Status Recovery::CheckFamily(uint32_t family,
+                             const RecoveredState& state) const {
+  if (family <= state.manifest.max_column_family) return Status::OK();
+  return Status::Corruption("an update of column family " +
+                            std::to_string(family) + ", which never existed");
+}
+
+// Returns an error if an update of a prepared section could not be committed.
+Status Recovery::CheckPrepared(const BatchRecord& record,
+                               const RecoveredState& state) const {
+  if (state.manifest.FindFamily(record.family) == nullptr) {
+    return CheckFamily(record.family, state);
+  }
+  return record.unsupported != nullptr
+             ? Status::NotSupported(record.unsupported)
+             : Status::OK();
+}
+
 Status Recovery::ApplyBatch(const Slice& record, uint64_t wal_number,
                             RecoveredState* state) {
-  class Chooser final : public MemTableChooser {
+  class Replay final : public MemTableChooser, public SectionKeeper {
    public:
-    Chooser(Recovery* recovery, uint64_t wal, RecoveredState* its_state)
+    Replay(Recovery* recovery, uint64_t wal, RecoveredState* its_state)
         : recovery_(recovery), wal_number_(wal), state_(its_state) {}
     MemTable* Choose(uint32_t family) override {
       return status.ok()
                  ? recovery_->MemTableFor(family, wal_number_, state_, &status)
                  : nullptr;
     }
+    Status Prepare(const Slice& name, const Slice& records,
+                   uint32_t count) override {
+      PreparedSection section{name.ToString(), {}};
+      Status read = ReadSection(
+          records, count,
+          [this](const BatchRecord& record) {
+            return recovery_->CheckPrepared(record, *state_);
+          },
+          &section.updates);
+      if (read.ok()) state_->prepared.Add(std::move(section), wal_number_);
+      return read;
+    }
+    WriteBatch* Commit(const Slice& name) override {
+      committed_ = state_->prepared.Find(name);
+      if (committed_ == nullptr) return nullptr;  // It is in tables.
+      state_->prepared.End(name, 0);
+      return &committed_->section.updates;
+    }
+    void Rollback(const Slice& name) override { state_->prepared.End(name, 0); }
 
     Status status;
 
@@ -588,18 +631,20 @@ Status Recovery::ApplyBatch(const Slice& record, uint64_t wal_number,
     Recovery* const recovery_;
     const uint64_t wal_number_;
     RecoveredState* const state_;
+    std::shared_ptr<PreparedSet::Held> committed_;
   };
   BatchReader batch;
   Status status = batch.Init(record);
   if (!status.ok()) return status;
   ++records_;
-  Chooser chooser(this, wal_number, state);
-  status = InsertBatch(record, &chooser);
-  if (status.ok()) status = std::move(chooser.status);
+  Replay replay(this, wal_number, state);
+  SequenceNumber next = 0;
+  status = InsertLogRecord(record, &replay, &replay, &next);
+  if (status.ok()) status = std::move(replay.status);
   if (!status.ok()) return status;
   replayed_bytes_ += record.size();
-  if (batch.count() > 0) {
-    last_replayed_ = batch.sequence() + batch.count() - 1;
+  if (next > batch.sequence()) {
+    last_replayed_ = next - 1;
     state->last_sequence = std::max(state->last_sequence, last_replayed_);
     position_ = std::max(position_, last_replayed_);
   } else if (batch.sequence() > 0 && WalPredecessor::Decode(record)) {
@@ -611,11 +656,7 @@ Status Recovery::ApplyBatch(const Slice& record, uint64_t wal_number,
 MemTable* Recovery::MemTableFor(uint32_t family, uint64_t wal_number,
                                 RecoveredState* state, Status* status) {
   const FamilyManifest* const wanted = state->manifest.FindFamily(family);
-  if (wanted == nullptr && family > state->manifest.max_column_family) {
-    *status =
-        Status::Corruption("an update of column family " +
-                           std::to_string(family) + ", which never existed");
-  }
+  if (wanted == nullptr) *status = CheckFamily(family, *state);
   // Dropped, or not opened, or in tables.
   if (wanted == nullptr || wanted->comparator == nullptr ||
       wal_number < wanted->log_number) {

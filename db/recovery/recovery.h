@@ -15,6 +15,7 @@
 #include "db/memtable/memtable.h"
 #include "db/recovery/unused_logs.h"
 #include "db/version/manifest_reader.h"
+#include "db/wal/prepared_set.h"
 #include "db/wal/wal_predecessor.h"
 #include "db/write/write_batch_internal.h"
 #include "env/file_names.h"
@@ -56,12 +57,18 @@ struct RecoveredState {
   ManifestState manifest;
   std::vector<RecoveredFamily> families;  // Parallel to the families to open.
   SequenceNumber last_sequence = 0;
+  // The transactions that the logs leave prepared.
+  PreparedSet prepared;
   // The logs in the directory, in increasing order.
   std::vector<uint64_t> wal_numbers;
   // Names of foreign files, see IsForeignFile.
   std::set<std::string> foreign_files;
   // The logs are known to lack updates that they once held.
   bool logs_incomplete = false;
+  // The last log that was replayed up to its end or to damage, and the end of
+  // its last record. 0 if there is none.
+  uint64_t last_log = 0;
+  uint64_t last_log_end = 0;
   // The logs that hold more after the place where the replay stopped. Not set
   // without the lock.
   UnusedLogs unused_logs;
@@ -178,6 +185,8 @@ class Recovery {
   // Sets after_damage_ by the first record of a log. Returns Corruption if the
   // log before it is not complete, with kAbsoluteConsistency.
   Status FollowPredecessor(const Slice& record, const std::string& path);
+  // Returns whether the record has marks of two-phase commit.
+  static bool HasMarks(const Slice& record);
   // Returns Corruption if families have later updates in tables than those up
   // to which the logs were replayed. Batches would be whole in one family and
   // missing in another one.
@@ -197,6 +206,10 @@ class Recovery {
   Status MissUpdates(const Status& status, RecoveredState* state);
   Status ApplyBatch(const Slice& record, uint64_t wal_number,
                     RecoveredState* state);
+  Status CheckPrepared(const BatchRecord& record,
+                       const RecoveredState& state) const;
+  // Returns Corruption if no family ever had that id.
+  Status CheckFamily(uint32_t family, const RecoveredState& state) const;
   // Returns the memtable for updates of a family in that log, or null if they
   // are in tables, or the family is not opened.
   MemTable* MemTableFor(uint32_t family, uint64_t wal_number,

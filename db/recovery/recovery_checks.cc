@@ -35,7 +35,11 @@ Status Recovery::CheckForLostEdits(const RecoveredState& state) {
   const auto& wals = state.wal_numbers;
   // An edit that makes a log obsolete names a later one, and only then is the
   // log removed. So the log that the MANIFEST names must exist.
-  const uint64_t named_log = manifest.FirstLogNumber();
+  // RocksDB raises the first log to keep in an edit of its own, which may be
+  // the lost one.
+  const uint64_t named_log = manifest.logs_are_files
+                                 ? manifest.FirstLogNumber()
+                                 : manifest.FirstLogOfFamilies();
   const bool log_is_gone =
       named_log != 0 &&
       !std::binary_search(wals.begin(), wals.end(), named_log);
@@ -195,6 +199,11 @@ void Recovery::ScanUnusedLogs(RecoveredState* state) const {
   if (unused->files.empty()) return;
   state->logs_incomplete = true;
   unused->after = position_;
+  // A commit there may be of any updates that were prepared.
+  uint64_t prepared = 0;
+  for (const auto& [name, held] : state->prepared.sections()) {
+    prepared += held->section.updates.Count();
+  }
   for (const auto& [number, name] : unused->files) {
     std::unique_ptr<SequentialFile> file;
     const std::string path = WalFileName(db_path_, number);
@@ -207,12 +216,15 @@ void Recovery::ScanUnusedLogs(RecoveredState* state) const {
     do {
       while (reader.ReadRecord(&record) == wal::ReadOutcome::kRecord) {
         BatchReader batch;
-        if (!batch.Init(record).ok() || batch.count() == 0) continue;
-        unused->end =
-            std::max(unused->end, batch.sequence() + batch.count() - 1);
+        if (!batch.Init(record).ok()) continue;
+        const bool has_marks = HasMarks(record);
+        if (has_marks) prepared += batch.count();
+        if (!has_marks && batch.count() == 0) continue;
+        unused->end = std::max(unused->end, batch.sequence() + batch.count());
       }
     } while (reader.SkipDamage());
   }
+  unused->end += prepared;
   // New updates get later numbers, so that a repair can tell them apart.
   unused->end = std::max(
       {unused->end, state->last_sequence, state->manifest.last_sequence});

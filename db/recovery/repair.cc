@@ -17,6 +17,7 @@
 #include "db/wal/unsupported_wal.h"
 #include "db/wal/wal_predecessor.h"
 #include "db/wal/wal_reader.h"
+#include "db/wal/wal_writer.h"
 #include "db/write/write_batch_internal.h"
 #include "env/file_names.h"
 #include "env/held_directory.h"
@@ -231,19 +232,10 @@ class Repairer {
 
   // Refuses logs in another directory, since a repair would make them obsolete.
   Status CheckUnsupportedWal() {
-    Status status = options_number_ == 0
-                        ? Status::OK()
-                        : CheckLogDirectory(env_, path_, options_number_,
-                                            manifest_.first_log_number);
-    for (const OldFile& old : old_files_) {
-      if (!status.ok()) return status;
-      if (old.type == FileType::kWal && manifest_.IsObsoleteLog(old.number) &&
-          manifest_.min_log_number_to_keep != 0 &&
-          old.number >= manifest_.min_log_number_to_keep) {
-        status = CheckForPreparedTransactions(env_, path_, old.number);
-      }
-    }
-    return status;
+    return options_number_ == 0
+               ? Status::OK()
+               : CheckLogDirectory(env_, path_, options_number_,
+                                   manifest_.first_log_number);
   }
 
   Status SalvageLogs() {
@@ -305,9 +297,11 @@ class Repairer {
         if (std::exchange(first, false) && !unused_after_) {
           NoteBeginning(record, number);
         }
-        if (!NoteRecord(record)) continue;
+        if (IsInDatabase(record)) continue;
         // Updates before damage inside a batch are kept.
-        status = families_->AddRecord(record);
+        SequenceNumber next = 0;
+        status = families_->AddRecord(record, &next);
+        NoteEnd(next);
         if (status.IsCorruption()) status = Status::OK();
         if (!status.ok()) return status.Annotate(path);
       }
@@ -341,14 +335,18 @@ class Repairer {
     }
   }
 
-  // Returns false if the record's updates are in the database already.
-  bool NoteRecord(const Slice& record) {
+  // Returns true if a record of a log in lost/ is in the database already.
+  bool IsInDatabase(const Slice& record) const {
     BatchReader batch;
-    if (!batch.Init(record).ok() || batch.count() == 0) return true;
-    if (unused_after_) return batch.sequence() > *unused_after_;
-    logs_end_ = std::max(logs_end_, batch.sequence() + batch.count() - 1);
+    return unused_after_ && batch.Init(record).ok() &&
+           batch.sequence() <= *unused_after_;
+  }
+
+  // Notes the sequence number after a record's last update.
+  void NoteEnd(SequenceNumber next) {
+    if (unused_after_ || next == 0) return;
+    logs_end_ = std::max(logs_end_, next - 1);
     if (!is_gap_known_) NotePosition(logs_end_);
-    return true;
   }
 
   void NotePosition(SequenceNumber end) {
@@ -448,11 +446,25 @@ class Repairer {
     return newest;
   }
 
-  Status WriteManifest() {
-    // Empty. That it is there shows that the MANIFEST has not lost its end.
-    const uint64_t log_number = next_number_++;
+  // Writes a log of the prepared transactions.
+  Status WriteLog(uint64_t number) {
+    std::unique_ptr<WritableFile> file;
     Status status =
-        WriteStringToFile(env_, "", WalFileName(path_, log_number), true);
+        env_->NewWritableFile(WalFileName(path_, number), FileOptions(), &file);
+    if (!status.ok()) return status;
+    wal::Writer log(std::move(file), number);
+    status = families_->prepared().CopyTo(
+        last_sequence_ + 1, [&log](const std::vector<Slice>& parts) {
+          return log.AddRecord(parts);
+        });
+    if (status.ok()) status = log.Sync();
+    return status.ok() ? log.Close() : status;
+  }
+
+  Status WriteManifest() {
+    // That it is there shows that the MANIFEST has not lost its end.
+    const uint64_t log_number = next_number_++;
+    Status status = WriteLog(log_number);
     if (status.ok()) status = directory_->Sync();
     if (!status.ok()) return status;
     // A cache reads no table here. It only shows which family a version is of.

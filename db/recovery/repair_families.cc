@@ -230,8 +230,31 @@ MemTable* RepairFamilies::Choose(uint32_t id) {
   return family->data->log_memtable();
 }
 
-Status RepairFamilies::AddRecord(const Slice& record) {
-  const Status inserted = InsertBatch(record, this);
+Status RepairFamilies::Prepare(const Slice& name, const Slice& records,
+                               uint32_t count) {
+  PreparedSection section{name.ToString(), {}};
+  Status status = ReadSection(
+      records, count,
+      [this](const BatchRecord& record) {
+        Choose(record.family);  // The family exists, then.
+        return record.unsupported != nullptr &&
+                       !manifest_.IsDropped(record.family)
+                   ? Status::NotSupported(record.unsupported)
+                   : Status::OK();
+      },
+      &section.updates);
+  if (status.ok()) prepared_.Add(std::move(section), log_number_);
+  return status;
+}
+
+WriteBatch* RepairFamilies::Commit(const Slice& name) {
+  committed_ = prepared_.Find(name);
+  prepared_.End(name, 0);
+  return committed_ == nullptr ? nullptr : &committed_->section.updates;
+}
+
+Status RepairFamilies::AddRecord(const Slice& record, SequenceNumber* next) {
+  const Status inserted = InsertLogRecord(record, this, this, next);
   Status status = std::exchange(choose_status_, Status::OK());
   if (!status.ok()) return status;
   unchecked_bytes_ += record.size();

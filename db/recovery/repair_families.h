@@ -13,6 +13,7 @@
 
 #include "db/recovery/repair_family.h"
 #include "db/version/best_effort_manifest.h"
+#include "db/wal/prepared_set.h"
 #include "db/write/write_batch_internal.h"
 #include "table/block/properties.h"
 #include "varve/column_family.h"
@@ -40,7 +41,7 @@ struct RepairOptions {
 // comparators. Where it does not, tables tell the id, name and comparator of
 // their family, and updates in logs its id. Such a family gets a name from its
 // number. Thread-safety: owned by one thread.
-class RepairFamilies final : private MemTableChooser {
+class RepairFamilies final : private MemTableChooser, private SectionKeeper {
  public:
   // All must outlive it.
   RepairFamilies(const RepairOptions& options, const RepairContext& context,
@@ -67,10 +68,13 @@ class RepairFamilies final : private MemTableChooser {
 
   // Adds the updates of a log: BeginLog, AddRecord for each record, EndLog.
   // AddRecord returns Corruption if the record is damaged. Updates before the
-  // damage were added.
+  // damage were added. Sets *next to the sequence number after the last one
+  // that was added.
   void BeginLog(uint64_t number);
-  Status AddRecord(const Slice& record);
+  Status AddRecord(const Slice& record, SequenceNumber* next);
   Status EndLog();
+  // Returns the transactions that the logs leave prepared.
+  const PreparedSet& prepared() const { return prepared_; }
 
   // Writes all memtables to temporary tables if they are too large in all.
   Status BoundMemTables();
@@ -99,6 +103,10 @@ class RepairFamilies final : private MemTableChooser {
   // Adds a family that only its updates or a table show.
   Status Add(uint32_t id, const std::string& name, Family** family);
   MemTable* Choose(uint32_t id) override;
+  Status Prepare(const Slice& name, const Slice& records,
+                 uint32_t count) override;
+  WriteBatch* Commit(const Slice& name) override;
+  void Rollback(const Slice& name) override { prepared_.End(name, 0); }
   Status TakeLogs();
 
   const RepairOptions& options_;
@@ -108,6 +116,8 @@ class RepairFamilies final : private MemTableChooser {
   std::map<uint32_t, Family> families_;  // Not those that were dropped.
   std::set<std::string> names_;
   std::map<uint64_t, uint32_t> tables_;  // Families of the tables noted.
+  PreparedSet prepared_;
+  std::shared_ptr<PreparedSet::Held> committed_;  // The last one.
   uint64_t log_number_ = 0;
   std::vector<RepairFamily*> in_log_;  // Those that have a log's memtable.
   size_t unchecked_bytes_ = 0;  // Of records, since the last check of memory.

@@ -132,8 +132,9 @@ bool ReadOne(Env* env, const std::string& path, uint64_t number,
   for (const auto& [id, family] : manifest->families) {
     first_log = std::min(first_log, family.log_number);
   }
-  manifest->first_log_number =
-      std::max(first_log, manifest->min_log_number_to_keep);
+  manifest->first_log_number = manifest->min_log_number_to_keep != 0
+                                   ? manifest->min_log_number_to_keep
+                                   : first_log;
   return true;
 }
 

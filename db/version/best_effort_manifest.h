@@ -38,13 +38,13 @@ struct BestEffortManifest {
   std::map<uint32_t, Family> families = {{0, {"default", "", 0, 0}}};
   std::set<uint32_t> dropped_families;
   uint32_t max_column_family = 0;    // The largest id in an edit.
-  uint64_t first_log_number = 0;     // Updates of logs before it are in tables.
-  uint64_t prev_log_number = 0;      // Except the updates of this log.
+  uint64_t first_log_number = 0;     // No log before it is needed,
+  uint64_t prev_log_number = 0;      // except this one.
   uint64_t manifest_number = 0;      // The MANIFEST that was read.
   uint64_t current_number = 0;       // The MANIFEST that CURRENT names.
   uint64_t next_file_number = 0;     // The largest one in an edit.
   SequenceNumber last_sequence = 0;  // Likewise.
-  // The first log that RocksDB keeps for transactions; 0 if it is not given.
+  // The first log that is needed, also for transactions; 0 if it is not given.
   uint64_t min_log_number_to_keep = 0;
   std::string key_folding;
   std::string db_id;

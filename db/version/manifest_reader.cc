@@ -287,6 +287,12 @@ FamilyManifest* ManifestState::FindFamily(const std::string& name) const {
 }
 
 uint64_t ManifestState::FirstLogNumber() const {
+  // Prepared transactions may need older logs than the families.
+  return min_log_number_to_keep != 0 ? min_log_number_to_keep
+                                     : FirstLogOfFamilies();
+}
+
+uint64_t ManifestState::FirstLogOfFamilies() const {
   uint64_t first = families.front()->log_number;
   for (const auto& family : families) {
     first = std::min(first, family->log_number);

@@ -82,14 +82,12 @@ struct ManifestState {
   // Returns the number of the first log to replay. A family ignores the updates
   // of logs before its own log number.
   uint64_t FirstLogNumber() const;
+  // Returns the number of the first log whose updates are not all in tables.
+  uint64_t FirstLogOfFamilies() const;
   // Returns whether the log of that number is replayed.
   bool ReplaysLog(uint64_t number) const {
     return number >= FirstLogNumber() ||
            (number == prev_log_number && number != 0);
-  }
-  // Returns whether RocksDB still needs a log before the first one to replay.
-  bool KeepsLog(uint64_t number) const {
-    return min_log_number_to_keep != 0 && number >= min_log_number_to_keep;
   }
   // Calls visit(file) for every table of the families that are opened.
   template <typename Visit>

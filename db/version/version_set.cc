@@ -175,7 +175,7 @@ uint64_t VersionSet::FirstLogAfter(std::span<const FamilyEdit> edits) const {
     }
     first_log = std::min(first_log, log_number);
   }
-  return first_log;
+  return prepared_ != nullptr ? prepared_->FirstLog(first_log) : first_log;
 }
 
 uint64_t VersionSet::FirstLogToNameLocked(std::span<const FamilyEdit> edits,

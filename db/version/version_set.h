@@ -14,6 +14,7 @@
 #include "db/version/manifest_reader.h"
 #include "db/version/version.h"
 #include "db/version/version_edit.h"
+#include "db/wal/prepared_set.h"
 #include "db/wal/wal_writer.h"
 #include "util/base/mutex.h"
 #include "varve/env.h"
@@ -132,6 +133,9 @@ class VersionSet {
     return min_log_number_to_keep_;
   }
   uint64_t manifest_number() const { return manifest_number_; }
+  // Makes the edits keep the logs that prepared transactions need. `prepared`
+  // must outlive this object.
+  void SetPrepared(const PreparedSet* prepared) { prepared_ = prepared; }
   const std::string& db_id() const { return db_id_; }
   // Sets the id for the next MANIFEST, unless the database has one.
   void SetDbId(const std::string& id) {
@@ -175,7 +179,8 @@ class VersionSet {
                     const std::vector<std::string>& records) const;
   // Returns Corruption if a table that the edits add is in two families.
   Status CheckNewFiles(std::span<const FamilyEdit> edits) const;
-  // Returns the first log that some family needs after these edits.
+  // Returns the first log that some family, or a prepared transaction, needs
+  // after these edits.
   uint64_t FirstLogAfter(std::span<const FamilyEdit> edits) const
       VARVE_REQUIRES(kDbMutex);
   // Returns the first log that the edits may say is needed: one whose name a
@@ -211,6 +216,7 @@ class VersionSet {
   std::atomic<uint64_t> next_file_number_{2};
   std::atomic<SequenceNumber> last_sequence_{0};
   uint64_t min_log_number_to_keep_ = 0;
+  const PreparedSet* prepared_ = nullptr;
   uint32_t max_column_family_ = 0;
   std::string db_id_;
   std::string key_folding_;

@@ -2,13 +2,10 @@
 #include "db/wal/unsupported_wal.h"
 
 #include <algorithm>
-#include <memory>
 #include <string_view>
 #include <utility>
 #include <vector>
 
-#include "db/wal/wal_reader.h"
-#include "db/write/write_batch_internal.h"
 #include "env/file_names.h"
 
 namespace varve {
@@ -70,28 +67,6 @@ Status CheckLogDirectory(Env* env, const std::string& db_path,
     }
   }
   return Status::OK();
-}
-
-Status CheckForPreparedTransactions(Env* env, const std::string& db_path,
-                                    uint64_t log_number) {
-  const std::string path = WalFileName(db_path, log_number);
-  std::unique_ptr<SequentialFile> file;
-  Status status = env->NewSequentialFile(path, FileOptions(), &file);
-  if (!status.ok()) return status;
-  wal::Reader reader(std::move(file), path, log_number);
-  Slice record;
-  wal::ReadOutcome outcome;
-  while ((outcome = reader.ReadRecord(&record)) == wal::ReadOutcome::kRecord) {
-    BatchReader batch;
-    bool done = !batch.Init(record).ok();
-    while (!done) {
-      BatchRecord update;
-      status = batch.Next(&update, &done);
-      if (status.IsNotSupported()) return status.Annotate(path);
-      if (!status.ok()) return Status::OK();
-    }
-  }
-  return outcome == wal::ReadOutcome::kIOError ? reader.status() : Status::OK();
 }
 
 }  // namespace varve

@@ -1,13 +1,11 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Checks for RocksDB's logs that Varve does not replay, but whose updates are
-// in no table. Without an error these updates would be missing, and the next
-// write would lose them for good. There are two cases:
-// - RocksDB can keep a database's logs in another directory
-//   (DBOptions::wal_dir). Varve searches for logs only beside the tables.
-// - Prepared but uncommitted transactions stay in a log whose other updates are
-//   already in tables.
+// A check for RocksDB's logs that Varve does not replay, but whose updates are
+// in no table. RocksDB can keep a database's logs in another directory
+// (DBOptions::wal_dir), and Varve searches for logs only beside the tables.
+// Without an error these updates would be missing, and the next write would
+// lose them for good.
 
 #include <cstdint>
 #include <string>
@@ -24,10 +22,5 @@ namespace varve {
 // copy and its options file still names the original's directory.
 Status CheckLogDirectory(Env* env, const std::string& db_path,
                          uint64_t options_number, uint64_t first_log);
-
-// Returns NotSupported if the log has records of prepared transactions. The
-// log's other updates are in tables. The search ends at a damaged record.
-Status CheckForPreparedTransactions(Env* env, const std::string& db_path,
-                                    uint64_t log_number);
 
 }  // namespace varve

@@ -31,6 +31,19 @@ constexpr uint64_t kSyncAheadBytes = 256 << 10;
 // A leader waits for more writers for at most half of this.
 constexpr uint64_t kMaxGroupCommitDelayUs = 4000;
 
+// Adds the first record of a log, which names the log before it.
+Status AddPredecessor(wal::Writer* log, uint64_t number, uint64_t size,
+                      SequenceNumber sequence) {
+  WalPredecessor predecessor;
+  predecessor.number = number;
+  predecessor.size = size;
+  predecessor.log = log->number();
+  WriteBatch note;
+  predecessor.EncodeTo(&note);
+  WriteBatchInternal::SetSequence(&note, sequence);
+  return log->AddRecord(note.Data(), true);
+}
+
 }  // namespace
 
 Status WalSet::Append(const WriteQueue::Group& group, uint64_t count) {
@@ -112,14 +125,8 @@ WalSet::Next WalSet::CreateNext(uint64_t number, SequenceNumber sequence,
       next.newest_is_whole = db_directory_->Verify().ok();
     return next;
   }
-  WalPredecessor predecessor;
-  predecessor.number = newest_->number();
-  predecessor.size = newest_->Size();
-  predecessor.log = number;
-  WriteBatch note;
-  predecessor.EncodeTo(&note);
-  WriteBatchInternal::SetSequence(&note, sequence);
-  next.status = next.wal.writer->AddRecord(note.Data(), true);
+  next.status = AddPredecessor(next.wal.writer.get(), newest_->number(),
+                               newest_->Size(), sequence);
   if (!next.status.ok()) {
     // It would stand in the way of the next one.
     next.wal.writer.reset();
@@ -128,6 +135,11 @@ WalSet::Next WalSet::CreateNext(uint64_t number, SequenceNumber sequence,
         .IgnoreError();
   }
   return next;
+}
+
+Status WalSet::AppendPredecessor(uint64_t number, uint64_t size,
+                                 SequenceNumber sequence) {
+  return AddPredecessor(newest_, number, size, sequence);
 }
 
 void WalSet::AddLocked(Wal wal) {
@@ -171,6 +183,19 @@ Status WalSet::SyncLocked() {
       wal.synced = true;
     }
   }
+  return status;
+}
+
+Status WalSet::SyncNewestLocked() {
+  mutex()->Unlock();
+  Status status = db_directory_->directory()->Sync();
+  if (status.ok()) {
+    const MutexLock sync_lock(&sync_mutex_);
+    status = newest_->Sync();
+  }
+  if (status.ok()) status = db_directory_->Verify();
+  mutex()->Lock();
+  if (status.ok()) directory_synced_ = true;
   return status;
 }
 

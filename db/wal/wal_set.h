@@ -70,6 +70,13 @@ class WalSet {
   // Appends the group's batches, with `count` updates in total, to the newest
   // log.
   Status Append(const WriteQueue::Group& group, uint64_t count);
+  // Appends a record, the concatenation of the parts.
+  Status Append(const std::vector<Slice>& parts) {
+    return newest_->AddRecord(parts);
+  }
+  // Appends the record that names the log before the newest one.
+  Status AppendPredecessor(uint64_t number, uint64_t size,
+                           SequenceNumber sequence);
   // Returns the last update in a log since Open, or 0.
   SequenceNumber last_logged() const { return last_logged_; }
   // Records it, once the update is visible.
@@ -111,6 +118,9 @@ class WalSet {
   // Syncs all written updates. May release the mutex and reacquire it.
   // REQUIRES: leadership of the queue.
   Status SyncLocked() VARVE_REQUIRES(kDbMutex);
+  // Syncs the newest log and its name alone. May release the mutex and
+  // reacquire it. REQUIRES: leadership of the queue.
+  Status SyncNewestLocked() VARVE_REQUIRES(kDbMutex);
   // Does SyncLocked for a group of writers, and records its duration as the
   // expected duration of the next one.
   Status SyncForGroupLocked() VARVE_REQUIRES(kDbMutex);

@@ -144,8 +144,9 @@ TEST_F(VarveInspectTest, ShowsTheRestOfADamagedLog) {
   UseFixture("damaged-wal-bitflip-middle");
   EXPECT_TRUE(Ended(RunCommand({"dump-wal", log}), kExitDamage,
                     {"10 records\n"}, {"000010.log offset 790"}));
-  UseFixture("refuse-prepared-txn");
-  EXPECT_EQ(RunCommand({"dump-wal", Table(".log")}).exit_code, kExitFailure);
+  UseFixture("refuse-write-prepared");
+  EXPECT_TRUE(Ended(RunCommand({"dump-wal", Table(".log")}), kExitFailure, {},
+                    {"WritePrepared"}));
 }
 
 // A reader of a log that is allocated ahead may pass a place just before the
@@ -368,8 +369,8 @@ TEST_F(VarveInspectTest, NamesALogThatIsMissingBeforeOthers) {
 }
 
 TEST_F(VarveInspectTest, DistinguishesMissingFeaturesFromDamage) {
-  for (const char* name : {"refuse-wide-columns-sst", "refuse-prepared-txn",
-                           "refuse-plain-table", "refuse-blob-files"}) {
+  for (const char* name : {"refuse-wide-columns-sst", "refuse-plain-table",
+                           "refuse-write-prepared", "refuse-blob-files"}) {
     UseFixture(name);
     const Outcome outcome = RunHere({"check"});
     EXPECT_EQ(outcome.exit_code, kExitFailure) << name;

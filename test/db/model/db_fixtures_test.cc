@@ -26,8 +26,6 @@ constexpr Refusal kRefusals[] = {
     {"refuse-blob-files", "blob"},
     {"refuse-format-version-8", "version.*8"},
     {"refuse-plain-table", "plain"},
-    {"refuse-prepared-txn", "two-phase|prepare|transaction"},
-    {"refuse-prepared-txn-old-log", "two-phase|prepare|transaction"},
     {"refuse-reverse-comparator", "comparator"},
     {"refuse-separate-values", "layout of a newer RocksDB"},
     {"refuse-wide-columns-sst", "wide"},
@@ -41,12 +39,14 @@ const char* RefusedFeature(const std::string& fixture) {
 }
 
 // All that are neither damaged nor crafted, divided by whether they open. Those
-// of several column families are read by db_families_fixtures_test.cc.
+// of several column families are read by db_families_fixtures_test.cc and
+// db_prepared_fixtures_test.cc.
 std::vector<std::string> Undamaged(bool refused) {
   std::vector<std::string> names;
   for (const std::string& name : FixtureNames("")) {
     if (name.starts_with("damaged-") || name.starts_with("crafted-") ||
-        name.starts_with("cf-") || name == "merge-uint64add" ||
+        name.starts_with("cf-") || name.starts_with("txn-") ||
+        name == "merge-uint64add" || name == "refuse-write-prepared" ||
         name == "merge-stringappend-cf" || name == "refuse-column-family-sst") {
       continue;
     }
@@ -263,16 +263,6 @@ TEST_F(FixtureLogDirectoryTest, RepairIsRefusedWithUpdatesInIt) {
   }
   std::filesystem::rename(elsewhere_ + "/000030.log", path_ + "/000030.log");
   ASSERT_TRUE(Ok(RepairDB(path_, options_)));
-}
-
-TEST_F(FixtureTest, RepairIsRefusedWithPreparedTransactions) {
-  for (const char* name :
-       {"refuse-prepared-txn", "refuse-prepared-txn-old-log"}) {
-    CopyFixture(name);
-    const auto before = ReadDirectory(path_);
-    EXPECT_TRUE(IsNotSupported(RepairDB(path_, options_), "two-phase"));
-    EXPECT_TRUE(ReadDirectory(path_) == before) << name;
-  }
 }
 
 TEST_F(FixtureLogDirectoryTest, DoesNotMatterWithoutUpdatesOfThisDatabase) {
