@@ -5,7 +5,7 @@ _varve() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
   local name='' option='' i
   local commands='get put merge delete delete-range scan count batchput ingest-from
-    export-to levels families stats check repair compact checkpoint dump-sst
+    export-to levels families prepared stats check repair compact checkpoint dump-sst
     dump-manifest dump-wal trace help'
   local command=''
   COMPREPLY=()
@@ -14,8 +14,8 @@ _varve() {
   for ((i = 1; i < COMP_CWORD; ++i)); do
     name=${COMP_WORDS[i]}
     case $name in
-      --db | --family | --from | --to | --prefix | --limit | --open_files | \
-        --property | --html | --merge_operator)
+      --db | --family | --from | --to | --prefix | --commit | --rollback | --limit | \
+        --open_files | --property | --html | --merge_operator)
         # The value, behind a "=" that bash makes a word of, or at once.
         ((++i))
         [[ ${COMP_WORDS[i]} == = ]] && ((++i))
@@ -44,7 +44,8 @@ _varve() {
       mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return
       ;;
-    --family | --from | --to | --prefix | --limit | --open_files) return ;;
+    --family | --from | --to | --prefix | --commit | --rollback | --limit | \
+      --open_files) return ;;
     --merge_operator)
       mapfile -t COMPREPLY < <(compgen -W 'uint64add stringappend max bytesor
         bytesxor' -- "$word")
@@ -99,6 +100,9 @@ _varve() {
     levels) options='--db --family --hex --help' ;;
     families)
       options='--db --json --create_if_missing --ignore_case --open_files --help'
+      ;;
+    prepared)
+      options='--db --commit --rollback --hex --escaped --json --open_files --help'
       ;;
     stats)
       options='--db --family --property --ignore_case --open_files --help'

@@ -60,7 +60,9 @@ TEST(VarveHelpTest, FitsAScreen) {
 TEST(VarveHelpTest, NamesEveryCommandAndOption) {
   const std::string overview = RunCommand({"help"}).out;
   for (const Command& command : Commands()) {
-    EXPECT_NE(overview.find(std::string("\n  ") + command.name + " "),
+    EXPECT_NE(overview.find(command.run == RunHelp
+                                ? std::string("varve help ")
+                                : std::string("\n  ") + command.name + " "),
               std::string::npos)
         << command.name;
     for (const OptionSpec& option : TEST_CommandOptions()) {

@@ -359,6 +359,7 @@ class Checker {
     for (const auto& [number, name] : logs_) {
       const bool live = !has_manifest_ || manifest_.ReplaysLog(number);
       const uint64_t records = records_;
+      const auto prepared = prepared_;
       Status status = CheckLog(number, name, live);
       const bool newest = number == logs_.rbegin()->first;
       const int attempts = live_ ? kHeldLogAttempts : kLogAttempts;
@@ -368,16 +369,22 @@ class Checker {
         const uint64_t end = log_ends_[number];
         Env::Default()->SleepForMicroseconds(kLogWaitUs << i);
         records_ = records;
+        prepared_ = prepared;
         status = CheckLog(number, name, live);
         // The log was being written, and its end is intact now.
         if (log_ends_[number] > end) status = Status();
       }
+      if (!live) prepared_ = prepared;
       if (status.ok()) continue;
       if (live) {
         Damage(name, status);
       } else {
         Note(name, "no longer needed, and damaged: " + status.ToString());
       }
+    }
+    for (const auto& [name, count] : prepared_) {
+      Note("transaction " + Printable(name),
+           "is prepared, with " + std::to_string(count) + " updates");
     }
     CheckLogsAreThere();
   }
@@ -492,26 +499,36 @@ class Checker {
   }
 
   // *next is the least sequence number that may come.
-  Status CheckRecord(const Slice& record, SequenceNumber* next) const {
+  Status CheckRecord(const Slice& record, SequenceNumber* next) {
     BatchReader batch;
     Status status = batch.Init(record);
-    bool done = false;
-    while (status.ok() && !done) {
-      BatchRecord update;
-      status = batch.Next(&update, &done);
-      if (status.ok() && !done && has_manifest_ &&
-          update.family > manifest_.max_column_family) {
-        status = Status::Corruption("an update of column family " +
-                                    std::to_string(update.family) +
-                                    ", which never existed");
+    SequenceNumber end = batch.sequence();
+    for (bool done = false; status.ok() && !done;) {
+      LogRecord part;
+      status = batch.NextInLog(&part, &done);
+      if (!status.ok() || done) break;
+      if (has_manifest_ && part.family > manifest_.max_column_family) {
+        return Status::Corruption("an update of column family " +
+                                  std::to_string(part.family) +
+                                  ", which never existed");
+      }
+      const std::string name = part.key.ToString();
+      if (part.mark == BatchTag::kEndPrepare) {
+        prepared_[name] = part.section_count;
+      } else if (part.mark != BatchTag::kNoop) {
+        // The section's updates get their numbers by the commit.
+        if (part.mark == BatchTag::kCommit) end += prepared_[name];
+        prepared_.erase(name);
+      } else if (!part.is_log_data && !part.is_prepared) {
+        ++end;
       }
     }
-    if (!status.ok() || batch.count() == 0) return status;
+    if (!status.ok() || end == batch.sequence()) return status;
     if (batch.sequence() < *next) {
       return Status::Corruption("sequence " + std::to_string(batch.sequence()) +
                                 " comes behind " + std::to_string(*next - 1));
     }
-    *next = batch.sequence() + batch.count();
+    *next = end;
     return status;
   }
 
@@ -551,6 +568,8 @@ class Checker {
   std::string unknown_table_;
   uint64_t table_bytes_ = 0;
   uint64_t records_ = 0;
+  // Prepared transactions so far, and their numbers of updates.
+  std::map<std::string, uint32_t> prepared_;
   std::string damage_;
   uint64_t damages_ = 0;
   uint64_t refused_ = 0;  // Part of damages_.

@@ -29,6 +29,8 @@ constexpr OptionSpec kOptions[] = {
     {"from", OptionKind::kKey},
     {"to", OptionKind::kKey},
     {"prefix", OptionKind::kKey},
+    {"commit", OptionKind::kKey},
+    {"rollback", OptionKind::kKey},
     {"reverse", OptionKind::kFlag},
     {"limit", OptionKind::kNumber},
     {"create_if_missing", OptionKind::kFlag},

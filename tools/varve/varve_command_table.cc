@@ -11,6 +11,7 @@
 #include "tools/varve/varve_entries.h"
 #include "tools/varve/varve_families.h"
 #include "tools/varve/varve_maintenance.h"
+#include "tools/varve/varve_prepared.h"
 #include "tools/varve/varve_scan.h"
 #include "tools/varve/varve_transfer.h"
 
@@ -246,6 +247,27 @@ The list takes no lock. Families whose comparator Varve does not have are
 listed, but not read. A database that has one is not written to.
 )";
 
+constexpr char kPreparedHelp[] =
+    R"(usage: varve prepared --db=DIR [OPTION...]
+
+Lists the transactions that were prepared, and neither committed nor rolled
+back, a line each: name, updates and their bytes. With --commit or --rollback,
+ends one of them, and prints OK; exits with 1 if there is none of that name.
+
+  --db=DIR         the database
+  --commit=NAME    make the updates of that transaction visible
+  --rollback=NAME  forget them
+  --hex            names are hexadecimal, as 0x61
+  --escaped        NAME is in the form of the output
+  --json           print {"name":...,"updates":...,"bytes":...} a line; bytes
+                   that are not UTF-8 as {"name_hex":"FF00",...}
+  --open_files=N   open at most N tables at once
+
+Ask the coordinator of the transactions, such as a server's log, which of the
+two is right. The list takes no lock. Transactions of RocksDB's policies
+WritePrepared and WriteUnprepared are refused.
+)";
+
 constexpr char kStatsHelp[] = R"(usage: varve stats --db=DIR [OPTION...]
 
 Opens the database and prints its properties varve.stats (levels, sizes,
@@ -435,6 +457,9 @@ constexpr Command kCommands[] = {
     {"families", 0, 2, OperandKind::kFile,
      "db json create_if_missing ignore_case open_files",
      "list, create or drop column families", kFamiliesHelp, RunFamilies},
+    {"prepared", 0, 0, OperandKind::kBytes,
+     "db commit rollback hex escaped json open_files",
+     "list prepared transactions, or settle one", kPreparedHelp, RunPrepared},
     {"stats", 0, 0, OperandKind::kBytes,
      "db family property ignore_case open_files",
      "print what the database says of itself", kStatsHelp, RunStats, true},

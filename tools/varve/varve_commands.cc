@@ -81,6 +81,7 @@ int Finish(const Status& status, Session* session) {
 void PrintOverview(FILE* out) {
   fputs("usage: varve COMMAND --db=DIR [OPTION...] [ARGUMENT...]\n", out);
   for (const Command& command : Commands()) {
+    if (command.run == RunHelp) continue;  // The last line tells of it.
     fprintf(out, "  %-14s%s\n", command.name, command.summary);
   }
   fputs(

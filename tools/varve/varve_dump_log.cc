@@ -286,6 +286,15 @@ void PrintUpdate(const BatchRecord& update, const FamilyNames& names, bool hex,
   fputc('\n', out);
 }
 
+void PrintMark(const LogRecord& part, bool hex, FILE* out) {
+  fputs(part.mark == BatchTag::kEndPrepare ? "  prepare "
+        : part.mark == BatchTag::kCommit   ? "  commit "
+                                           : "  roll back ",
+        out);
+  PrintQuoted(part.key, hex, out);
+  fputc('\n', out);
+}
+
 Status PrintBatch(const Slice& record, uint64_t number, uint64_t end,
                   const FamilyNames& names, Session* session) {
   BatchReader batch;
@@ -305,11 +314,17 @@ Status PrintBatch(const Slice& record, uint64_t number, uint64_t end,
     return status;
   }
   bool done = false;
+  const bool hex = session->line.Has("hex");
   while (!OutputFailed(session)) {
-    BatchRecord update;
-    status = batch.Next(&update, &done);
+    LogRecord part;
+    status = batch.NextInLog(&part, &done);
     if (!status.ok() || done) break;
-    PrintUpdate(update, names, session->line.Has("hex"), session->out);
+    if (part.mark != BatchTag::kNoop) {
+      PrintMark(part, hex, session->out);
+    } else {
+      if (part.is_prepared) fputs("  of the next prepare:", session->out);
+      PrintUpdate(part, names, hex, session->out);
+    }
   }
   return status;
 }
