@@ -418,21 +418,19 @@ void LockTable::DropEntry(LockStripe* stripe, LockEntry* entry, Wakes* wakes) {
 
 // ---- Reports ----------------------------------------------------------------
 
-std::vector<KeyLockInfo> LockTable::GetLockStatusData() {
-  std::vector<KeyLockInfo> locks;
+std::unordered_multimap<uint32_t, KeyLockInfo> LockTable::GetLockStatusData() {
+  std::unordered_multimap<uint32_t, KeyLockInfo> locks;
   for (uint32_t i = 0; i <= stripe_mask_; ++i) {
     LockStripe& stripe = stripes_[i];
     const MutexLock lock(stripe.mutex());
     stripe.ForEach([&locks](const LockEntry& entry) {
-      KeyLockInfo info{entry.family,
-                       entry.key().ToString(),
-                       {},
-                       entry.mode == LockMode::kExclusive};
+      KeyLockInfo info{
+          entry.key().ToString(), {}, entry.mode == LockMode::kExclusive};
       for (const LockHold* hold = entry.holds; hold != nullptr;
            hold = hold->next_of_key) {
         info.ids.push_back(hold->owner->id());
       }
-      locks.push_back(std::move(info));
+      locks.emplace(entry.family, std::move(info));
     });
   }
   return locks;

@@ -111,13 +111,13 @@
 #include "db/transaction/locks/lock_attempt.h"
 #include "db/transaction/locks/lock_owner.h"
 #include "db/transaction/locks/lock_parking.h"
-#include "db/transaction/locks/lock_reports.h"
 #include "db/transaction/locks/lock_stripe.h"
 #include "db/transaction/locks/wait_graph.h"
 #include "util/base/mutex.h"
 #include "varve/env.h"
 #include "varve/slice.h"
 #include "varve/status.h"
+#include "varve/transaction_db.h"
 
 namespace varve {
 
@@ -176,8 +176,9 @@ class LockTable {
   // lock as others do.
   void DropFamily(uint32_t family);
 
-  // Returns all locks. Each one is as it was at some moment of the call.
-  std::vector<KeyLockInfo> GetLockStatusData();
+  // Returns all locks, by the id of the column family. Each one is as it was at
+  // some moment of the call.
+  std::unordered_multimap<uint32_t, KeyLockInfo> GetLockStatusData();
   // Returns the last deadlocks, the newest first.
   std::vector<DeadlockPath> GetDeadlockInfoBuffer();
   // Sets how many deadlocks are kept, of which the oldest ones may be lost.

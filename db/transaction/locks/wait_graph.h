@@ -17,9 +17,9 @@
 #include <vector>
 
 #include "db/transaction/locks/lock_attempt.h"
-#include "db/transaction/locks/lock_reports.h"
 #include "db/transaction/locks/lock_stripe.h"
 #include "util/base/mutex.h"
+#include "varve/transaction_db.h"
 
 namespace varve {
 

@@ -118,9 +118,8 @@ class SteppedTransaction {
 // other than 0 is before the key.
 inline std::string LocksText(LockTable* table) {
   std::vector<std::string> lines;
-  for (KeyLockInfo& info : table->GetLockStatusData()) {
-    std::string line =
-        info.family == 0 ? "" : std::to_string(info.family) + "/";
+  for (auto& [family, info] : table->GetLockStatusData()) {
+    std::string line = family == 0 ? "" : std::to_string(family) + "/";
     line += info.key + (info.exclusive ? " X" : " S");
     std::sort(info.ids.begin(), info.ids.end());
     for (const uint64_t id : info.ids) line += " " + std::to_string(id);
