@@ -58,8 +58,18 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   // durable.
   Status Open(bool name_is_safe = false,
               const std::vector<ColumnFamilyDescriptor>& others = {});
+  // As DB::Open. Set *engine to the DB below *db, which may fold keys.
+  static Status OpenWithEngine(const Options& options, const std::string& path,
+                               std::unique_ptr<DB>* db, DBImpl** engine);
+  static Status OpenWithEngine(
+      const DBOptions& options, const std::string& path,
+      const std::vector<ColumnFamilyDescriptor>& families,
+      std::vector<ColumnFamilyHandle*>* handles, std::unique_ptr<DB>* db,
+      DBImpl** engine);
   // Returns a new handle of a live family. REQUIRES: there is one of that name.
   ColumnFamilyHandle* NewHandle(const std::string& name);
+  // Returns a new handle of the family with that id, or null if there is none.
+  ColumnFamilyHandle* NewHandle(uint32_t id);
   // Flushes all memtables if they have updates that no log has.
   Status FlushUnlogged();
 

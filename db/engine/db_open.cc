@@ -69,7 +69,7 @@ Status OpenFamilies(const DBOptions& options, const std::string& path,
                     bool read_only,
                     const std::vector<ColumnFamilyDescriptor>& families,
                     std::vector<ColumnFamilyHandle*>* handles,
-                    std::unique_ptr<DB>* db) {
+                    std::unique_ptr<DB>* db, DBImpl** engine = nullptr) {
   db->reset();
   handles->clear();
   const ColumnFamilyDescriptor* default_family = nullptr;
@@ -98,6 +98,7 @@ Status OpenFamilies(const DBOptions& options, const std::string& path,
   for (const ColumnFamilyDescriptor& family : families) {
     handles->push_back(impl->NewHandle(family.name));
   }
+  if (engine != nullptr) *engine = impl;
   return status;
 }
 
@@ -200,6 +201,19 @@ Status DB::OpenForReadOnly(const DBOptions& options, const std::string& path,
   return OpenFamilies(options, path, true, families, handles, db);
 }
 
+Status DBImpl::OpenWithEngine(const Options& options, const std::string& path,
+                              std::unique_ptr<DB>* db, DBImpl** engine) {
+  return OpenDb(options, path, false, {}, db, engine);
+}
+
+Status DBImpl::OpenWithEngine(
+    const DBOptions& options, const std::string& path,
+    const std::vector<ColumnFamilyDescriptor>& families,
+    std::vector<ColumnFamilyHandle*>* handles, std::unique_ptr<DB>* db,
+    DBImpl** engine) {
+  return OpenFamilies(options, path, false, families, handles, db, engine);
+}
+
 Status DB::ListColumnFamilies(const DBOptions& options, const std::string& path,
                               std::vector<std::string>* names) {
   names->clear();
@@ -272,6 +286,20 @@ ColumnFamilyHandle* DBImpl::NewHandle(const std::string& name) {
     family = core_.families.Find(name);
   }
   return new FamilyHandle(family, handles_, true);
+}
+
+ColumnFamilyHandle* DBImpl::NewHandle(uint32_t id) {
+  ColumnFamily* family = nullptr;
+  {
+    MutexLock lock(core_.mutex());
+    family = core_.families.Find(id);
+    if (family == nullptr) return nullptr;
+    family->Ref();  // Another thread may drop it.
+  }
+  auto* const handle = new FamilyHandle(family, handles_, true);
+  MutexLock lock(core_.mutex());
+  core_.families.UnrefLocked(family);
+  return handle;
 }
 
 Status DBImpl::Open(bool name_is_safe,

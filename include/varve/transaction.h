@@ -54,7 +54,7 @@ class VARVE_EXPORT TransactionNotifier {
 // BeginTransaction to be used again. Other calls return InvalidArgument.
 //
 // Thread-safety: owned by one thread at a time, with its iterators. GetID,
-// GetName, GetState and GetWaitingTxns may be called by any thread.
+// GetState and GetWaitingTxns may be called by any thread.
 // Lifetime: destroy transactions before their DB. Destroying one that is not
 // prepared rolls it back. Destroying a prepared one leaves it prepared: see
 // TransactionDB::GetTransactionByName.
