@@ -40,9 +40,11 @@ struct LockHold {
   // The number of locks that the owner had taken before, LockOwner::Mark().
   uint32_t number;
   // For the transaction, which counts here what needs the lock: its calls of
-  // GetForUpdate, and its writes. The table does not read them.
+  // GetForUpdate, and its writes. The table does not read these.
   uint32_t reads;
   uint32_t writes;
+  // It knows that the key has not changed since its snapshot.
+  bool is_validated;
 };
 
 // Owned by one thread at a time, except for what the lock table does.
