@@ -59,6 +59,7 @@ class OptimisticTransaction final : public TransactionBase {
                const Use& use) override;
   Status TrackRange(ColumnFamilyHandle* family, const Slice& begin,
                     const Slice& end) override;
+  bool ReadsAtOwnSnapshot() const override { return IsSerializable(); }
   uint32_t TrackMark() const override;
   void UntrackSince(uint32_t mark) override;
 

@@ -120,10 +120,8 @@ Status PessimisticTransaction::Track(ColumnFamilyHandle* family,
         .detects_deadlock = detects_deadlock_,
         .detect_depth = detect_depth_};
     status = db_.locks()->Lock(&owner_, request, &hold);
-    if (!status.ok()) [[unlikely]] {
-      if (owner_.IsStolen()) SetState(LOCKS_STOLEN);
-      return recovers_ ? Status::OK() : status;
-    }
+    if (!status.ok()) [[unlikely]]
+      return LockFailed(std::move(status));
   }
   // The snapshot is taken when nobody else can change the key any more.
   TakeSnapshotIfNeeded();
@@ -141,6 +139,12 @@ Status PessimisticTransaction::Track(ColumnFamilyHandle* family,
     hold->is_validated = true;
   }
   AddUse(use.is_write ? &hold->writes : &hold->reads);
+  return status;
+}
+
+Status PessimisticTransaction::LockFailed(Status status) {
+  if (recovers_) return Status::OK();
+  if (owner_.IsStolen()) SetState(LOCKS_STOLEN);
   return status;
 }
 

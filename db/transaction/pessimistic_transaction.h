@@ -52,6 +52,8 @@ class PessimisticTransaction final : public TransactionBase {
   void UntrackSince(uint32_t mark) override;
 
   void Begin(const TransactionOptions& options);
+  // Returns the error of a call whose lock was not granted.
+  [[gnu::cold]] Status LockFailed(Status status);
   // From now on no lock is stolen. Returns Expired if one was, or if it is too
   // late.
   Status HoldLocks();

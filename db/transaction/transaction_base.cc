@@ -283,7 +283,7 @@ std::vector<Status> TransactionBase::MultiGetInto(
   // All keys are read from one state.
   ReadOptions mine = options;
   const Snapshot* taken = nullptr;
-  if (mine.snapshot == nullptr && keys.size() > 1) {
+  if (mine.snapshot == nullptr && keys.size() > 1 && !ReadsAtOwnSnapshot()) {
     taken = context_.engine->GetSnapshot();
     mine.snapshot = taken;
   }

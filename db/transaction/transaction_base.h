@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What optimistic and pessimistic transactions have in common: the updates in
+// The common part of optimistic and pessimistic transactions: the updates in
 // an indexed batch, reads that see them, save points and snapshots.
 
 #include <atomic>
@@ -17,7 +17,7 @@
 
 namespace varve {
 
-// What the transactions of a DB share.
+// The parts that the transactions of a DB share.
 struct TransactionContext {
   DB* db = nullptr;          // For reads: it folds keys if the database does.
   DBImpl* engine = nullptr;  // Below `db`.
@@ -112,6 +112,8 @@ class TransactionBase : public Transaction {
   // The same for a range that is to be deleted.
   virtual Status TrackRange(ColumnFamilyHandle* family, const Slice& begin,
                             const Slice& end) = 0;
+  // Returns true if a read without a snapshot is at the transaction's own.
+  virtual bool ReadsAtOwnSnapshot() const { return false; }
   // Returns a point in time for UntrackSince, which gives back what was tracked
   // since then, beside the uses that AddUse has counted.
   virtual uint32_t TrackMark() const { return 0; }
@@ -166,7 +168,7 @@ class TransactionBase : public Transaction {
   bool HasUpdates() const {
     return batch_.GetDataSize() > kEmptyBatchBytes || HasCommitTimeUpdates();
   }
-  void Tick(Ticker ticker) { RecordTick(context_.stats, ticker); }
+  void Tick(Ticker ticker) const { RecordTick(context_.stats, ticker); }
 
  private:
   static constexpr size_t kEmptyBatchBytes = 12;

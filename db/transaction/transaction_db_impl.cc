@@ -36,15 +36,14 @@ int64_t LockTimeoutUs(int64_t timeout_ms) {
 }
 
 TransactionDbImpl::TransactionDbImpl(std::unique_ptr<DB> db, DBImpl* engine,
-                                     Env* env, StatisticsImpl* stats,
+                                     Env* env,
                                      const TransactionDBOptions& options)
     : TransactionDB(std::move(db)),
       options_(options),
       context_{.db = base(),
                .engine = engine,
                .default_family = engine->DefaultColumnFamily(),
-               .env = env,
-               .stats = stats},
+               .env = env},
       locks_(TableOptions(env, options)) {}
 
 TransactionDbImpl::~TransactionDbImpl() {
@@ -199,7 +198,7 @@ Status TransactionDbImpl::Wrap(std::unique_ptr<DB> opened, DBImpl* engine,
                                Env* env, const TransactionDBOptions& options,
                                std::unique_ptr<TransactionDB>* db) {
   auto created = std::make_unique<TransactionDbImpl>(std::move(opened), engine,
-                                                     env, nullptr, options);
+                                                     env, options);
   Status status = created->RecoverPrepared();
   if (status.ok()) *db = std::move(created);
   return status;

@@ -26,7 +26,7 @@ int64_t LockTimeoutUs(int64_t timeout_ms);
 class TransactionDbImpl final : public TransactionDB {
  public:
   TransactionDbImpl(std::unique_ptr<DB> db, DBImpl* engine, Env* env,
-                    StatisticsImpl* stats, const TransactionDBOptions& options);
+                    const TransactionDBOptions& options);
   ~TransactionDbImpl() override;
 
   // Creates the DB over an open one, with the prepared transactions that

@@ -60,6 +60,7 @@ class VARVE_EXPORT TransactionNotifier {
 // TransactionDB::GetTransactionByName.
 class VARVE_EXPORT Transaction {
  public:
+  // Where a transaction is in its life.
   enum TransactionState {
     STARTED = 0,
     AWAITING_PREPARE = 1,
@@ -317,7 +318,7 @@ class VARVE_EXPORT Transaction {
   // Sets TransactionOptions::lock_timeout, in milliseconds. Has no effect on
   // optimistic transactions.
   virtual void SetLockTimeout(int64_t timeout) = 0;
-  // The options of Commit. Those of Prepare and Rollback, too.
+  // The options with which Commit, Prepare and Rollback write.
   virtual WriteOptions* GetWriteOptions() = 0;
   virtual void SetWriteOptions(const WriteOptions& options) = 0;
 

@@ -121,6 +121,7 @@ struct VARVE_USES_CONTAINERS DeadlockPath {
   bool limit_exceeded = false;
   int64_t deadlock_time = 0;  // Seconds since 1970.
 
+  // Returns true if there is no deadlock.
   bool empty() const { return path.empty() && !limit_exceeded; }
 };
 
@@ -172,8 +173,8 @@ class VARVE_EXPORT TransactionDB : public StackableDB {
 
   // Returns the live transaction of that name, or null.
   virtual Transaction* GetTransactionByName(const TransactionName& name) = 0;
-  // Stores all prepared transactions in *transactions: those that Open has
-  // found, and those of this process whose object exists. The caller must
+  // Stores all prepared transactions in *transactions: the ones that Open has
+  // found, and this process's own whose object exists. The caller must
   // delete one that Open has found. A prepared transaction that is destroyed
   // without Commit or Rollback stays prepared in the log, without locks, until
   // the DB is opened again.

@@ -449,6 +449,27 @@ TEST_F(OptimisticTransactionTest, FoldsKeys) {
   EXPECT_EQ(Outside("KEY"), "2");
 }
 
+// A closed database accepts no updates, and its transactions can be destroyed.
+TEST_F(OptimisticTransactionTest, OutlivesClose) {
+  for (const TransactionIsolation isolation :
+       {TransactionIsolation::kSnapshot, TransactionIsolation::kSerializable}) {
+    Open();
+    OptimisticTransactionOptions options;
+    options.isolation = isolation;
+    Begin(options);
+    ASSERT_TRUE(Ok(db_->Close()));
+    std::string value;
+    EXPECT_TRUE(transaction_->Get({}, "a", &value).IsShutdownInProgress());
+    EXPECT_TRUE(
+        transaction_->GetForUpdate({}, "a", &value).IsShutdownInProgress());
+    EXPECT_TRUE(Ok(transaction_->Put("a", "1")));
+    EXPECT_TRUE(transaction_->Commit().IsShutdownInProgress());
+    EXPECT_TRUE(transaction_->GetIterator({})->status().IsShutdownInProgress());
+    transaction_->SetSnapshot();
+    EXPECT_TRUE(Ok(transaction_->Rollback()));
+  }
+}
+
 TEST_F(OptimisticTransactionTest, KeepsTheDatabaseOpenWhileItPins) {
   Begin();
   EXPECT_TRUE(Ok(transaction_->Put("a", "1")));
@@ -470,6 +491,23 @@ TEST_F(OptimisticTransactionTest, SerializableReadsOneState) {
   EXPECT_EQ(Read("b"), "0");
   // A transaction that only reads one state needs no check.
   EXPECT_TRUE(Ok(transaction_->Commit()));
+}
+
+TEST_F(OptimisticTransactionTest, SerializableReadsSeveralKeysOfItsState) {
+  PutOutside("a", "0");
+  Begin(Serializable());
+  EXPECT_EQ(Read("a"), "0");
+  PutOutside("a", "1");
+  std::vector<std::string> values;
+  transaction_->MultiGet({}, {"a", "b"}, &values);
+  EXPECT_EQ(values[0], "0");
+  PinnableSlice pinned[1];
+  Status statuses[1];
+  const Slice keys[1] = {"a"};
+  transaction_->MultiGet({}, nullptr, 1, keys, pinned, statuses);
+  EXPECT_EQ(pinned[0].ToString(), "0");
+  EXPECT_TRUE(Ok(transaction_->Put("c", "1")));
+  ExpectConflict();
 }
 
 TEST_F(OptimisticTransactionTest, SerializableHasNoWriteSkew) {

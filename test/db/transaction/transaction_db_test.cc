@@ -306,6 +306,23 @@ TEST_F(TransactionDbTest, ExpiresTransactions) {
   EXPECT_EQ(Outside("a"), "2");
 }
 
+TEST_F(TransactionDbTest, OutlivesClose) {
+  first_ = Begin();
+  EXPECT_TRUE(Ok(first_->SetName("one")));
+  EXPECT_TRUE(Ok(first_->Put("a", "1")));
+  EXPECT_TRUE(Ok(first_->Prepare()));
+  second_ = Begin();
+  EXPECT_TRUE(Ok(second_->Put("b", "1")));
+  ASSERT_TRUE(Ok(db_->Close()));
+  EXPECT_TRUE(first_->Commit().IsShutdownInProgress());
+  EXPECT_TRUE(second_->Commit().IsShutdownInProgress());
+  EXPECT_TRUE(Ok(second_->Rollback()));
+  EXPECT_TRUE(db_->Put({}, "c", "1").IsShutdownInProgress());
+  const auto later = Begin();
+  EXPECT_TRUE(Ok(later->Put("c", "1")));
+  EXPECT_TRUE(later->Commit().IsShutdownInProgress());
+}
+
 TEST_F(TransactionDbTest, LimitsLocksAndBytes) {
   Close();
   transaction_options_.max_num_locks = 1;
