@@ -151,4 +151,13 @@ void rocksdb_writebatch_iterate_cf_ld(
   Iterate(batch, &handler);
 }
 
+void rocksdb_writebatch_wi_iterate(
+    rocksdb_writebatch_wi_t* b, void* state,
+    void (*put)(void*, const char* k, size_t klen, const char* v, size_t vlen),
+    void (*deleted)(void*, const char* k, size_t klen)) {
+  if (b == nullptr) return;
+  DefaultFamilyHandler handler(state, put, deleted, nullptr);
+  b->rep->GetWriteBatch()->Iterate(&handler).IgnoreError();
+}
+
 }  // extern "C"

@@ -5,15 +5,16 @@
 
 #include <rocksdb/c.h>
 
-#include <string>
-
 #include "compat/rocksdb/base.h"
+#include "compat/rocksdb/batch/parts.h"
 #include "compat/rocksdb/batch/write_batch.h"
 #include "compat/rocksdb/db/handles.h"
 
 using varve::rocksdb_c::Bytes;
 using varve::rocksdb_c::Given;
+using varve::rocksdb_c::Parts;
 using varve::rocksdb_c::Usable;
+using varve::rocksdb_c::Whole;
 
 namespace {
 
@@ -52,35 +53,6 @@ inline void AddToFamily(rocksdb_writebatch_t* batch,
       Given{family, "column_family"}, arguments...);
 }
 
-// The parts of a key or value.
-struct Parts {
-  int count;
-  const char* const* data;
-  const size_t* sizes;
-  const char* name;
-
-  bool ok() const {
-    if (count == 0) return true;
-    if (count < 0 || data == nullptr || sizes == nullptr) return false;
-    size_t size = 0;
-    for (int i = 0; i < count; ++i) {
-      if (!Bytes{data[i], sizes[i], name}.ok()) return false;
-      if (sizes[i] > PTRDIFF_MAX - size) return false;
-      size += sizes[i];
-    }
-    return true;
-  }
-  const char* Problem() const { return "is NULL or has a wrong length"; }
-  // REQUIRES: ok().
-  std::string Join() const {
-    std::string joined;
-    for (int i = 0; i < count; ++i) {
-      if (sizes[i] != 0) joined.append(data[i], sizes[i]);
-    }
-    return joined;
-  }
-};
-
 }  // namespace
 
 extern "C" {
@@ -118,7 +90,7 @@ void rocksdb_writebatch_putv(rocksdb_writebatch_t* batch, int num_keys,
   const Parts k{num_keys, keys_list, keys_list_sizes, "keys_list"};
   const Parts v{num_values, values_list, values_list_sizes, "values_list"};
   Add(
-      batch, [&](varve::WriteBatch* rep) { rep->Put(k.Join(), v.Join()); }, k,
+      batch, [&](varve::WriteBatch* rep) { rep->Put(Whole(k), Whole(v)); }, k,
       v);
 }
 
@@ -133,7 +105,7 @@ void rocksdb_writebatch_putv_cf(rocksdb_writebatch_t* batch,
   AddToFamily(
       batch, column_family,
       [&](varve::WriteBatch* rep, varve::ColumnFamilyHandle* family) {
-        rep->Put(family, k.Join(), v.Join());
+        rep->Put(family, Whole(k), Whole(v));
       },
       k, v);
 }
@@ -171,7 +143,7 @@ void rocksdb_writebatch_mergev(rocksdb_writebatch_t* batch, int num_keys,
   const Parts k{num_keys, keys_list, keys_list_sizes, "keys_list"};
   const Parts v{num_values, values_list, values_list_sizes, "values_list"};
   Add(
-      batch, [&](varve::WriteBatch* rep) { rep->Merge(k.Join(), v.Join()); }, k,
+      batch, [&](varve::WriteBatch* rep) { rep->Merge(Whole(k), Whole(v)); }, k,
       v);
 }
 
@@ -186,7 +158,7 @@ void rocksdb_writebatch_mergev_cf(rocksdb_writebatch_t* batch,
   AddToFamily(
       batch, column_family,
       [&](varve::WriteBatch* rep, varve::ColumnFamilyHandle* family) {
-        rep->Merge(family, k.Join(), v.Join());
+        rep->Merge(family, Whole(k), Whole(v));
       },
       k, v);
 }
@@ -217,7 +189,7 @@ void rocksdb_writebatch_deletev(rocksdb_writebatch_t* batch, int num_keys,
                                 const size_t* keys_list_sizes) {
   const Parts k{num_keys, keys_list, keys_list_sizes, "keys_list"};
   Add(
-      batch, [&](varve::WriteBatch* rep) { rep->Delete(k.Join()); }, k);
+      batch, [&](varve::WriteBatch* rep) { rep->Delete(Whole(k)); }, k);
 }
 
 void rocksdb_writebatch_deletev_cf(
@@ -227,7 +199,7 @@ void rocksdb_writebatch_deletev_cf(
   AddToFamily(
       batch, column_family,
       [&](varve::WriteBatch* rep, varve::ColumnFamilyHandle* family) {
-        rep->Delete(family, k.Join());
+        rep->Delete(family, Whole(k));
       },
       k);
 }
@@ -293,7 +265,7 @@ void rocksdb_writebatch_delete_rangev(rocksdb_writebatch_t* batch, int num_keys,
   Add(
       batch,
       [&](varve::WriteBatch* rep) {
-        rep->DeleteRange(begin.Join(), end.Join());
+        rep->DeleteRange(Whole(begin), Whole(end));
       },
       begin, end);
 }
@@ -310,7 +282,7 @@ void rocksdb_writebatch_delete_rangev_cf(
   AddToFamily(
       batch, column_family,
       [&](varve::WriteBatch* rep, varve::ColumnFamilyHandle* family) {
-        rep->DeleteRange(family, begin.Join(), end.Join());
+        rep->DeleteRange(family, Whole(begin), Whole(end));
       },
       begin, end);
 }

@@ -49,6 +49,7 @@ const char* CodeName(const Status& status) {
 // Returns RocksDB's name of a detail of the code.
 const char* SubcodeName(const Status& status) {
   if (status.IsNoSpace()) return "No space left on device: ";
+  if (status.IsDeadlock()) return "Deadlock: ";
   if (status.IsCorruption() &&
       status.message().starts_with("the merge operator ")) {
     return "Merge operator failed: ";
@@ -67,6 +68,11 @@ Status MissingFile(const std::string& path) {
 
 std::string ToText(const Status& status) {
   std::string text = CodeName(status);
+  // Programs compare these two.
+  if (status.IsLockTimeout()) return text + "Timeout waiting to lock key";
+  if (status.IsLockLimit()) {
+    return text + "Failed to acquire lock due to max_num_locks limit";
+  }
   text += SubcodeName(status);
   return text.append(status.message().ToStringView());
 }

@@ -27,14 +27,17 @@ Status Describe(const char* const* names,
 rocksdb_column_family_handle_t* NewFamily(rocksdb_t* db,
                                           ColumnFamilyHandle* rep,
                                           const rocksdb_options_t& options) {
+  db = db->main;
   auto* const family = new rocksdb_column_family_handle_t;
   family->db = db;
   family->id = rep->GetID();
   family->name = rep->GetName();
   family->rep.reset(rep);
   family->prefix_extractor = options.prefix_extractor;
-  if (family->id != 0) {
-    const std::scoped_lock lock(db->mutex);
+  const std::scoped_lock lock(db->mutex);
+  if (family->id == 0) {
+    db->default_family = family->rep;
+  } else {
     db->families.push_back(family->rep);
   }
   return family;
@@ -42,8 +45,9 @@ rocksdb_column_family_handle_t* NewFamily(rocksdb_t* db,
 
 std::vector<std::shared_ptr<ColumnFamilyHandle>> AllFamilies(rocksdb_t* db) {
   std::vector<std::shared_ptr<ColumnFamilyHandle>> all(1);
-  const std::scoped_lock lock(db->mutex);
-  all.insert(all.end(), db->families.begin(), db->families.end());
+  const std::scoped_lock lock(db->main->mutex);
+  const auto& others = db->main->families;
+  all.insert(all.end(), others.begin(), others.end());
   return all;
 }
 
@@ -144,16 +148,17 @@ void rocksdb_drop_column_family(rocksdb_t* db,
              FamilyError(db->db->DropColumnFamily(handle->rep.get())))) {
     return;
   }
-  const std::scoped_lock lock(db->mutex);
-  std::erase(db->families, handle->rep);
+  const std::scoped_lock lock(db->main->mutex);
+  std::erase(db->main->families, handle->rep);
 }
 
 rocksdb_column_family_handle_t* rocksdb_get_default_column_family_handle(
     rocksdb_t* db) {
   if (!Open{db}.ok()) return nullptr;
   auto* const family = new rocksdb_column_family_handle_t;
-  family->db = db;
-  family->prefix_extractor = db->prefix_extractor;
+  family->db = db->main;
+  family->rep = db->main->default_family;
+  family->prefix_extractor = db->main->prefix_extractor;
   return family;
 }
 

@@ -1,6 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
 // Reads of one key.
+#include "compat/rocksdb/db/get.h"
 
 #include "compat/rocksdb/db/arguments.h"
 #include "compat/rocksdb/db/handles.h"
@@ -8,49 +9,36 @@
 namespace varve::rocksdb_c {
 namespace {
 
-// Stores the error of a read, except NotFound. Returns false.
-[[gnu::noinline]] bool NotRead(const Status& status, char** errptr) {
-  if (!status.IsNotFound()) ReplaceError(errptr, status);
-  return false;
-}
-
-// Reads a key of the default family (null) or another one. Returns whether it
-// was found. The arguments have been checked.
-[[gnu::always_inline]] inline bool Read(rocksdb_t* db,
-                                        const rocksdb_readoptions_t& options,
-                                        ColumnFamilyHandle* family,
-                                        const Slice& key, PinnableSlice* value,
-                                        char** errptr) {
-  const Status status = family == nullptr
-                            ? db->db->Get(options.rep, key, value)
-                            : db->db->Get(options.rep, family, key, value);
-  if (status.ok()) [[likely]]
-    return true;
-  return NotRead(status, errptr);
+// Reads a key of the default family (null) or another one. The arguments have
+// been checked.
+[[gnu::always_inline]] inline Status Read(rocksdb_t* db,
+                                          const rocksdb_readoptions_t& options,
+                                          ColumnFamilyHandle* family,
+                                          const Slice& key,
+                                          PinnableSlice* value) {
+  return family == nullptr ? db->db->Get(options.rep, key, value)
+                           : db->db->Get(options.rep, family, key, value);
 }
 
 char* GetCopy(rocksdb_t* db, const rocksdb_readoptions_t& options,
               ColumnFamilyHandle* family, Slice key, size_t* vallen,
               char** errptr) {
-  PinnableSlice value;
-  if (!Read(db, options, family, key, &value, errptr)) return nullptr;
-  char* const copy = CopyBytes(value);
-  if (copy == nullptr) {
-    ReplaceError(errptr, Status::Aborted("no memory for a value"));
-    return nullptr;
-  }
-  *vallen = value.size();
-  return copy;
+  return ReadCopy(
+      [&](PinnableSlice* value) {
+        return Read(db, options, family, key, value);
+      },
+      vallen, errptr);
 }
 
 rocksdb_pinnableslice_t* GetPinned(rocksdb_t* db,
                                    const rocksdb_readoptions_t& options,
                                    ColumnFamilyHandle* family, Slice key,
                                    char** errptr) {
-  auto* const value = new rocksdb_pinnableslice_t;
-  if (Read(db, options, family, key, &value->rep, errptr)) return value;
-  delete value;
-  return nullptr;
+  return ReadPinned(
+      [&](PinnableSlice* value) {
+        return Read(db, options, family, key, value);
+      },
+      errptr);
 }
 
 // Returns whether the value was found and fits into the buffer.
@@ -59,7 +47,7 @@ bool GetIntoBuffer(rocksdb_t* db, const rocksdb_readoptions_t& options,
                    size_t buffer_size, size_t* vallen, unsigned char* found,
                    char** errptr) {
   PinnableSlice value;
-  if (!Read(db, options, family, key, &value, errptr)) return false;
+  if (!WasRead(Read(db, options, family, key, &value), errptr)) return false;
   *found = 1;
   *vallen = value.size();
   if (value.size() > buffer_size) return false;

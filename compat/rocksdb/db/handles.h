@@ -24,6 +24,7 @@ namespace varve::rocksdb_c {
 
 class SecondaryDb;
 class SliceTransform;
+struct TransactionSupport;
 
 }  // namespace varve::rocksdb_c
 
@@ -41,6 +42,14 @@ struct rocksdb_t {
   bool is_read_only = false;
   // The same database if it is a secondary instance; otherwise null.
   varve::rocksdb_c::SecondaryDb* secondary = nullptr;
+  // Of a database with transactions; otherwise null. See transaction/handles.h.
+  std::shared_ptr<varve::rocksdb_c::TransactionSupport> transactions;
+  // The handle of the same database without locks of keys. Null if there is
+  // none. That handle is not closed by itself, and has no families.
+  std::unique_ptr<rocksdb_t> base;
+  // The handle that owns the database: this one, or the one that has `base`.
+  rocksdb_t* main = this;
+  std::shared_ptr<varve::ColumnFamilyHandle> default_family;
   // The default family's. Null if the options have none.
   std::shared_ptr<const varve::rocksdb_c::SliceTransform> prefix_extractor;
   // Manual compactions do nothing while this is above 0.
@@ -52,10 +61,10 @@ struct rocksdb_t {
 };
 
 struct rocksdb_column_family_handle_t {
-  // Compared only, since it can be gone.
+  // The main handle. Compared only, since it can be gone.
   const rocksdb_t* db = nullptr;
-  // Null is the default family. Iterators share it. The engine accepts a handle
-  // that outlives its database, and then returns an error from all calls.
+  // Iterators share it. The engine accepts a handle that outlives its database,
+  // and then returns an error from all calls.
   std::shared_ptr<varve::ColumnFamilyHandle> rep;
   uint32_t id = 0;
   std::string name = varve::kDefaultColumnFamilyName;
@@ -63,8 +72,10 @@ struct rocksdb_column_family_handle_t {
 };
 
 struct rocksdb_snapshot_t {
-  const varve::Snapshot* rep = nullptr;
-  varve::DB* db = nullptr;  // Releases it. See db/lifetime.h.
+  // Null if it is of a transaction that has none.
+  const varve::Snapshot* rep;
+  // Releases it; see db/lifetime.h. Null if it is a transaction's.
+  varve::DB* db;
 };
 
 namespace varve::rocksdb_c {
@@ -88,6 +99,9 @@ struct rocksdb_iterator_t {
   // Not null if the iterator is to stay within one prefix.
   std::shared_ptr<const varve::rocksdb_c::SliceTransform> extractor;
   bool is_tailing = false;  // See db/tailing_iterator.h.
+  // It also shows the updates of a batch or a transaction.
+  bool shows_batch = false;
+  std::shared_ptr<void> batch;  // Keeps that batch alive.
   std::unique_ptr<varve::Iterator> rep;
 };
 
@@ -112,16 +126,27 @@ struct Open {
   }
 };
 
-// A column family of an open database.
-struct FamilyOf {
+// A column family of the database that has the handle `main`.
+struct FamilyOfMain {
   const rocksdb_column_family_handle_t* family;
-  const rocksdb_t* db;
+  const rocksdb_t* main;
   static constexpr const char* name = "column_family";
 
-  bool ok() const { return family != nullptr && family->db == db; }
+  bool ok() const { return family != nullptr && family->db == main; }
   const char* Problem() const {
     return family == nullptr ? "is NULL" : "belongs to another database";
   }
+};
+
+// The same, of the database of a handle that an earlier argument has checked.
+struct FamilyOf {
+  const rocksdb_column_family_handle_t* family;
+  const rocksdb_t* db;
+  static constexpr const char* name = FamilyOfMain::name;
+
+  bool ok() const { return Checked().ok(); }
+  const char* Problem() const { return Checked().Problem(); }
+  FamilyOfMain Checked() const { return {family, db->main}; }
 };
 
 }  // namespace varve::rocksdb_c

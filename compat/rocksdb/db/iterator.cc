@@ -1,6 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
 // Iterators.
+#include "compat/rocksdb/db/iterator.h"
 
 #include <algorithm>
 #include <memory>
@@ -15,6 +16,13 @@
 #include "compat/rocksdb/db/tailing_iterator.h"
 
 namespace varve::rocksdb_c {
+
+rocksdb_iterator_t* NewInvalid(const Status& status) {
+  auto* const iterator = new rocksdb_iterator_t;
+  iterator->rep = NewErrorIterator(status);
+  return iterator;
+}
+
 namespace {
 
 using Family = rocksdb_column_family_handle_t;
@@ -39,35 +47,29 @@ std::shared_ptr<KeptBounds> KeepBounds(ReadOptions* options) {
   return kept;
 }
 
-// The parts that several iterators can share.
-struct Parts {
-  explicit Parts(const rocksdb_readoptions_t& program)
-      : options(program.rep),
-        bounds(KeepBounds(&options)),
-        stays_in_prefix(program.prefix_same_as_start != 0),
-        is_tailing(program.tailing != 0) {}
+}  // namespace
 
-  // Returns an iterator without the engine's. `family` may be null.
-  std::unique_ptr<rocksdb_iterator_t> NewHandle(const rocksdb_t& db,
-                                                const Family* family) const {
-    auto iterator = std::make_unique<rocksdb_iterator_t>();
-    iterator->db = db.db;
-    if (family != nullptr) iterator->family = family->rep;
-    iterator->options = options;
-    iterator->bounds = bounds;
-    if (stays_in_prefix) {
-      iterator->extractor =
-          family != nullptr ? family->prefix_extractor : db.prefix_extractor;
-    }
-    iterator->is_tailing = is_tailing;
-    return iterator;
+IteratorParts::IteratorParts(const rocksdb_readoptions_t& program)
+    : options(program.rep),
+      bounds(KeepBounds(&options)),
+      stays_in_prefix(program.prefix_same_as_start != 0),
+      is_tailing(program.tailing != 0) {}
+
+std::unique_ptr<rocksdb_iterator_t> IteratorParts::NewHandle(
+    DB* db, const Family* family,
+    const std::shared_ptr<const SliceTransform>& default_extractor) const {
+  auto iterator = std::make_unique<rocksdb_iterator_t>();
+  iterator->db = db;
+  if (family != nullptr) iterator->family = family->rep;
+  iterator->options = options;
+  iterator->bounds = bounds;
+  if (stays_in_prefix) {
+    iterator->extractor =
+        family != nullptr ? family->prefix_extractor : default_extractor;
   }
-
-  ReadOptions options;
-  std::shared_ptr<KeptBounds> bounds;
-  bool stays_in_prefix;
-  bool is_tailing;
-};
+  iterator->is_tailing = is_tailing;
+  return iterator;
+}
 
 void Attach(rocksdb_iterator_t* iterator, std::unique_ptr<Iterator> engine) {
   iterator->rep =
@@ -75,6 +77,8 @@ void Attach(rocksdb_iterator_t* iterator, std::unique_ptr<Iterator> engine) {
           ? std::move(engine)
           : NewPrefixIterator(std::move(engine), iterator->extractor);
 }
+
+namespace {
 
 // Gives the handle a new iterator of the engine.
 void AttachNew(rocksdb_iterator_t* iterator) {
@@ -85,20 +89,13 @@ void AttachNew(rocksdb_iterator_t* iterator) {
                                                    iterator->family.get()));
 }
 
-// Returns an iterator that is never valid. The program gets the error from
-// rocksdb_iter_get_error.
-rocksdb_iterator_t* NewInvalid(const Status& status) {
-  auto* const iterator = new rocksdb_iterator_t;
-  iterator->rep = NewErrorIterator(status);
-  return iterator;
-}
-
 // `status` is the result of checking the arguments.
 rocksdb_iterator_t* Create(rocksdb_t* db, const rocksdb_readoptions_t* options,
                            const Family* family, const Status& status) {
   if (!status.ok()) return NewInvalid(status);
   if (options->refused != nullptr) return NewInvalid(Missing(options->refused));
-  auto iterator = Parts(*options).NewHandle(*db, family);
+  auto iterator =
+      IteratorParts(*options).NewHandle(db->db, family, db->prefix_extractor);
   AttachNew(iterator.get());
   return iterator.release();
 }
@@ -156,8 +153,8 @@ using varve::rocksdb_c::Failed;
 using varve::rocksdb_c::FamilyOf;
 using varve::rocksdb_c::Given;
 using varve::rocksdb_c::IsValid;
+using varve::rocksdb_c::IteratorParts;
 using varve::rocksdb_c::Open;
-using varve::rocksdb_c::Parts;
 using varve::rocksdb_c::Ready;
 using varve::rocksdb_c::Show;
 using varve::rocksdb_c::ShowNothing;
@@ -197,13 +194,14 @@ void rocksdb_create_iterators(rocksdb_t* db, rocksdb_readoptions_t* opts,
     if (!Usable(errptr, FamilyOf{column_families[i], db})) return;
     families.push_back(column_families[i]->rep.get());
   }
-  const Parts parts(*opts);
+  const IteratorParts parts(*opts);
   std::vector<std::unique_ptr<varve::Iterator>> created;
   if (Failed(errptr, db->db->NewIterators(parts.options, families, &created))) {
     return;
   }
   for (size_t i = 0; i < size; ++i) {
-    auto iterator = parts.NewHandle(*db, column_families[i]);
+    auto iterator =
+        parts.NewHandle(db->db, column_families[i], db->prefix_extractor);
     if (parts.is_tailing) {
       AttachNew(iterator.get());
     } else {
@@ -215,6 +213,8 @@ void rocksdb_create_iterators(rocksdb_t* db, rocksdb_readoptions_t* opts,
 
 void rocksdb_iter_destroy(rocksdb_iterator_t* iter) {
   if (iter == nullptr) return;
+  // Let go by itself, afterwards, since it can be a transaction.
+  const std::shared_ptr<void> batch = std::move(iter->batch);
   varve::rocksdb_c::LetGo([iter] { delete iter; });
 }
 
@@ -287,6 +287,10 @@ void rocksdb_iter_get_error(const rocksdb_iterator_t* iter, char** errptr) {
 
 void rocksdb_iter_refresh(const rocksdb_iterator_t* iter, char** errptr) {
   if (!Usable(errptr, Given{iter, "iter"})) return;
+  if (iter->shows_batch) {
+    Failed(errptr, varve::Status::NotSupported("Refresh() is not supported"));
+    return;
+  }
   if (iter->db != nullptr) {
     // The program's iterator is const by the function's declaration only.
     varve::rocksdb_c::Renew(const_cast<rocksdb_iterator_t*>(iter));

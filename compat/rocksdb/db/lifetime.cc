@@ -113,7 +113,7 @@ rocksdb_t* FindOpenDatabase(const std::string& path) {
 }
 
 void CloseHandle(rocksdb_t* db) {
-  if (db->db == nullptr) return;
+  if (db->db == nullptr || db->main != db) return;
   {
     OpenHandles& open = AllOpen();
     const std::scoped_lock lock(open.mutex);
@@ -124,8 +124,14 @@ void CloseHandle(rocksdb_t* db) {
   const bool is_busy = db->db->Close().IsBusy();
   if (is_busy) Settle(db);
   db->db = nullptr;
+  if (db->base != nullptr) {
+    db->base->db = nullptr;
+    db->base->owned.reset();
+  }
+  db->transactions.reset();
   db->prefix_extractor.reset();
   db->log.reset();
+  db->default_family.reset();
   db->families.clear();
   std::shared_ptr<DB> owned = std::move(db->owned);
   KeepClosed(db);

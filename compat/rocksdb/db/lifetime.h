@@ -42,7 +42,7 @@ void LetGo(Go go) {
 void AddHandle(rocksdb_t* db);
 
 // Closes the handle. Closes its database too, if no objects of it exist. Does
-// nothing if it was closed before.
+// nothing if it was closed before, or if it is the base of another handle.
 void CloseHandle(rocksdb_t* db);
 
 }  // namespace varve::rocksdb_c

@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
 // Reads of several keys at one moment.
+#include "compat/rocksdb/db/multi_get.h"
 
-#include <algorithm>
 #include <utility>
 #include <vector>
 
@@ -12,54 +12,22 @@
 namespace varve::rocksdb_c {
 namespace {
 
-using FamilyHandle = rocksdb_column_family_handle_t;
-
-// A larger number of keys is a negative one converted to size_t.
-constexpr size_t kMaxKeys = PTRDIFF_MAX / sizeof(PinnableSlice);
-
-// The keys of one call, in one of two forms, and their families.
-struct Keys {
-  size_t count;
-  const char* const* data = nullptr;
-  const size_t* sizes = nullptr;
-  const rocksdb_slice_t* slices = nullptr;
-  // One for each key.
-  const FamilyHandle* const* families = nullptr;
-
-  bool are_slices() const { return slices != nullptr; }
-  Bytes At(size_t i) const {
-    return are_slices() ? Bytes{slices[i].data, slices[i].size, "key"}
-                        : Bytes{data[i], sizes[i], "key"};
-  }
-};
-
 // Reads the keys of `family` (null is the default one) or of keys.families.
-// They are usable except for those that have an error in `errs`. Stores an
-// error, or calls store(i, value), for each of the others. The value is null if
-// the key does not exist.
+// Calls store(i, value) for each that exists.
 template <typename Store>
 void Read(rocksdb_t* db, const rocksdb_readoptions_t& options,
           const FamilyHandle* family, const Keys& keys, char** errs,
           Store store) {
-  std::vector<Slice> slices(keys.count);
-  for (size_t i = 0; i < keys.count; ++i) {
-    const Bytes key = keys.At(i);
-    if (Usable(&errs[i], key)) slices[i] = key.slice();
-  }
+  EngineKeys engine(keys, db->main, errs);
   std::vector<PinnableSlice> values(keys.count);
   std::vector<Status> statuses(keys.count);
   if (keys.families == nullptr) {
-    db->db->MultiGet(options.rep,
-                     family != nullptr ? family->rep.get() : nullptr,
-                     keys.count, slices.data(), values.data(), statuses.data());
+    db->db->MultiGet(
+        options.rep, family != nullptr ? family->rep.get() : nullptr,
+        keys.count, engine.slices.data(), values.data(), statuses.data());
   } else {
-    std::vector<ColumnFamilyHandle*> families(keys.count);
-    for (size_t i = 0; i < keys.count; ++i) {
-      const FamilyOf own{keys.families[i], db};
-      if (Usable(&errs[i], own)) families[i] = own.family->rep.get();
-    }
-    db->db->MultiGet(options.rep, keys.count, families.data(), slices.data(),
-                     values.data(), statuses.data());
+    db->db->MultiGet(options.rep, keys.count, engine.families.data(),
+                     engine.slices.data(), values.data(), statuses.data());
   }
   for (size_t i = 0; i < keys.count; ++i) {
     if (errs[i] != nullptr) continue;
@@ -71,59 +39,41 @@ void Read(rocksdb_t* db, const rocksdb_readoptions_t& options,
   }
 }
 
-// Checks the arguments that concern all keys, and reads. `errs` receives null
-// or an error for each key; its entries are not freed before. clear(i) is
-// called for each key first. `arrays` must not be null.
-template <typename Clear, typename Store, typename... More>
-void MultiGet(rocksdb_t* db, const rocksdb_readoptions_t* options,
-              const FamilyHandle* family, const Keys& keys,
-              std::initializer_list<const void*> arrays, char** errs,
-              Clear clear, Store store, const More&... more) {
-  if (errs == nullptr || keys.count > kMaxKeys) return;
-  std::fill_n(errs, keys.count, nullptr);
-  char* error = nullptr;
-  if (std::find(arrays.begin(), arrays.end(), nullptr) != arrays.end()) {
-    RefuseArgument(&error, "an array", "is NULL");
-  } else {
-    for (size_t i = 0; i < keys.count; ++i) clear(i);
-    if (Ready(&error, db, options, more...)) {
-      Read(db, *options, family, keys, errs, store);
-      return;
-    }
-  }
-  for (size_t i = 0; i < keys.count; ++i) errs[i] = CopyBytes(Slice(error));
-  free(error);
-}
-
-// As above, with copies of the values from malloc as results.
+// Copies the values to `copies` from malloc.
 void MultiGetCopies(rocksdb_t* db, const rocksdb_readoptions_t* options,
                     const Keys& keys, std::initializer_list<const void*> arrays,
                     char** copies, size_t* sizes, char** errs) {
   MultiGet(
-      db, options, nullptr, keys, arrays, errs,
-      [copies, sizes](size_t i) {
+      keys, arrays, errs,
+      [&](size_t i) {
         copies[i] = nullptr;
         sizes[i] = 0;
       },
-      [copies, sizes](size_t i, PinnableSlice* value) {
-        copies[i] = CopyBytes(*value);
-        sizes[i] = value->size();
+      [&](char** errptr) { return Ready(errptr, db, options); },
+      [&] {
+        Read(db, *options, nullptr, keys, errs,
+             [&](size_t i, PinnableSlice* value) {
+               copies[i] = CopyBytes(*value);
+               sizes[i] = value->size();
+             });
       });
 }
 
-// As above, with pinned values of one family.
+// Pins the values of one family.
 void MultiGetPinned(rocksdb_t* db, const rocksdb_readoptions_t* options,
                     const FamilyHandle* family, const Keys& keys,
                     std::initializer_list<const void*> arrays,
                     rocksdb_pinnableslice_t** values, char** errs) {
   MultiGet(
-      db, options, family, keys, arrays, errs,
-      [values](size_t i) { values[i] = nullptr; },
-      [values](size_t i, PinnableSlice* value) {
-        values[i] = new rocksdb_pinnableslice_t;
-        values[i]->rep = std::move(*value);
-      },
-      FamilyOf{family, db});
+      keys, arrays, errs, [&](size_t i) { values[i] = nullptr; },
+      [&](char** errptr) { return ReadyFamily(errptr, db, options, family); },
+      [&] {
+        Read(db, *options, family, keys, errs,
+             [&](size_t i, PinnableSlice* value) {
+               values[i] = new rocksdb_pinnableslice_t;
+               values[i]->rep = std::move(*value);
+             });
+      });
 }
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
 // Opening and closing databases, and calls for databases that are not open.
+#include "compat/rocksdb/db/open.h"
 
 #include <algorithm>
 #include <string>
@@ -26,20 +27,6 @@ struct Database {
   std::unique_ptr<DB> db;
 };
 
-enum class Mode : uint8_t {
-  kReadWrite,
-  kReadOnly,
-  kReadOnlyWithoutLog,
-  kSecondary,
-};
-
-// The families to open.
-struct Families {
-  const char* const* names;
-  const rocksdb_options_t* const* options;
-  int count;
-};
-
 // Returns an error if the directory has a log that is not empty.
 Status CheckNoLog(Env* env, const std::string& path) {
   std::vector<std::string> names;
@@ -55,14 +42,16 @@ Status CheckNoLog(Env* env, const std::string& path) {
   return status;
 }
 
-// Opens a database, whose LOG is in the directory `log_path`. Stores its handle
-// in *db and one for each family in *handles.
+// Opens a database. Stores its handle in *db and one for each family in
+// *handles.
 Status OpenDatabase(const rocksdb_options_t& options, const std::string& path,
-                    const Families& families, Mode mode,
-                    const std::string& log_path,
+                    const Families& families, const OpenManner& manner,
                     std::vector<ColumnFamilyHandle*>* handles,
                     std::unique_ptr<rocksdb_t>* db) {
+  const Mode mode = manner.mode;
   const bool read_only = mode != Mode::kReadWrite;
+  const std::string log_path =
+      mode == Mode::kSecondary ? manner.log_path : path;
   DBOptions converted;
   Status status = Convert(options, path, &converted);
   if (!status.ok()) return status;
@@ -94,6 +83,9 @@ Status OpenDatabase(const rocksdb_options_t& options, const std::string& path,
                            &handle->secondary);
   } else if (read_only) {
     status = open_read_only(handles, &database->db);
+  } else if (manner.open != nullptr) {
+    status = manner.open(converted, path, descriptors, handles, &database->db,
+                         handle.get());
   } else {
     status = DB::Open(converted, path, descriptors, handles, &database->db);
   }
@@ -123,26 +115,26 @@ rocksdb_t* Publish(std::unique_ptr<rocksdb_t> db) {
   return db.release();
 }
 
-// Opens a database with its default family only.
+}  // namespace
+
 rocksdb_t* OpenDefault(const rocksdb_options_t* options, const char* name,
-                       Mode mode, const char* log_path, char** errptr) {
+                       const OpenManner& manner, char** errptr) {
   if (!Usable(errptr, Given{options, "options"}, Given{name, "name"},
-              Given{log_path, "secondary_path"})) {
+              Given{manner.log_path, "secondary_path"})) {
     return nullptr;
   }
   const char* const family = kDefaultColumnFamilyName;
   std::vector<ColumnFamilyHandle*> handles;
   std::unique_ptr<rocksdb_t> db;
   const Status status = OpenDatabase(*options, name, {&family, &options, 1},
-                                     mode, log_path, &handles, &db);
+                                     manner, &handles, &db);
   if (Failed(errptr, OpenError(status, name))) return nullptr;
-  for (ColumnFamilyHandle* handle : handles) delete handle;
+  db->default_family.reset(handles.front());
   return Publish(std::move(db));
 }
 
 rocksdb_t* OpenFamilies(const rocksdb_options_t* options, const char* name,
-                        const Families& families, Mode mode,
-                        const char* log_path,
+                        const Families& families, const OpenManner& manner,
                         rocksdb_column_family_handle_t** handles,
                         char** errptr) {
   if (!Usable(errptr, Given{options, "options"}, Given{name, "name"},
@@ -151,13 +143,13 @@ rocksdb_t* OpenFamilies(const rocksdb_options_t* options, const char* name,
               ArrayOf<const rocksdb_options_t*>{
                   families.options, families.count, "column_family_options"},
               Given{handles, "column_family_handles"},
-              Given{log_path, "secondary_path"})) {
+              Given{manner.log_path, "secondary_path"})) {
     return nullptr;
   }
   std::vector<ColumnFamilyHandle*> opened;
   std::unique_ptr<rocksdb_t> db;
   const Status status =
-      OpenDatabase(*options, name, families, mode, log_path, &opened, &db);
+      OpenDatabase(*options, name, families, manner, &opened, &db);
   if (Failed(errptr, OpenError(status, name))) return nullptr;
   for (int i = 0; i < families.count; ++i) {
     handles[i] = NewFamily(db.get(), opened[static_cast<size_t>(i)],
@@ -166,7 +158,6 @@ rocksdb_t* OpenFamilies(const rocksdb_options_t* options, const char* name,
   return Publish(std::move(db));
 }
 
-}  // namespace
 }  // namespace varve::rocksdb_c
 
 using varve::Status;
@@ -182,15 +173,14 @@ extern "C" {
 
 rocksdb_t* rocksdb_open(const rocksdb_options_t* options, const char* name,
                         char** errptr) {
-  return varve::rocksdb_c::OpenDefault(options, name, Mode::kReadWrite, name,
-                                       errptr);
+  return varve::rocksdb_c::OpenDefault(options, name, {}, errptr);
 }
 
 // RocksDB ignores the flag, too, for a database without further families.
 rocksdb_t* rocksdb_open_for_read_only(
     const rocksdb_options_t* options, const char* name,
     unsigned char /*error_if_wal_file_exists*/, char** errptr) {
-  return varve::rocksdb_c::OpenDefault(options, name, Mode::kReadOnly, name,
+  return varve::rocksdb_c::OpenDefault(options, name, {Mode::kReadOnly},
                                        errptr);
 }
 
@@ -201,8 +191,8 @@ rocksdb_t* rocksdb_open_column_families(
     rocksdb_column_family_handle_t** column_family_handles, char** errptr) {
   return varve::rocksdb_c::OpenFamilies(
       options, name,
-      {column_family_names, column_family_options, num_column_families},
-      Mode::kReadWrite, name, column_family_handles, errptr);
+      {column_family_names, column_family_options, num_column_families}, {},
+      column_family_handles, errptr);
 }
 
 rocksdb_t* rocksdb_open_for_read_only_column_families(
@@ -214,17 +204,17 @@ rocksdb_t* rocksdb_open_for_read_only_column_families(
   return varve::rocksdb_c::OpenFamilies(
       options, name,
       {column_family_names, column_family_options, num_column_families},
-      error_if_wal_file_exists != 0 ? Mode::kReadOnlyWithoutLog
-                                    : Mode::kReadOnly,
-      name, column_family_handles, errptr);
+      {error_if_wal_file_exists != 0 ? Mode::kReadOnlyWithoutLog
+                                     : Mode::kReadOnly},
+      column_family_handles, errptr);
 }
 
 rocksdb_t* rocksdb_open_as_secondary(const rocksdb_options_t* options,
                                      const char* name,
                                      const char* secondary_path,
                                      char** errptr) {
-  return varve::rocksdb_c::OpenDefault(options, name, Mode::kSecondary,
-                                       secondary_path, errptr);
+  return varve::rocksdb_c::OpenDefault(
+      options, name, {Mode::kSecondary, secondary_path}, errptr);
 }
 
 rocksdb_t* rocksdb_open_as_secondary_column_families(
@@ -236,7 +226,7 @@ rocksdb_t* rocksdb_open_as_secondary_column_families(
   return varve::rocksdb_c::OpenFamilies(
       options, name,
       {column_family_names, column_family_options, num_column_families},
-      Mode::kSecondary, secondary_path, column_family_handles, errptr);
+      {Mode::kSecondary, secondary_path}, column_family_handles, errptr);
 }
 
 void rocksdb_try_catch_up_with_primary(rocksdb_t* db, char** errptr) {

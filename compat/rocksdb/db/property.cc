@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdlib>
 #include <string>
 #include <string_view>
 
@@ -41,8 +42,26 @@ std::string FamilyStatistics(const Target& target) {
          target.Text("varve.cfstats");
 }
 
+// Returns a number of the text of the database's statistics.
+uint64_t CountOf(const std::string& name, const std::string& statistics) {
+  const std::string before = name + " COUNT : ";
+  const size_t place = statistics.find(before);
+  if (place == std::string::npos) return 0;
+  return strtoull(statistics.c_str() + place + before.size(), nullptr, 10);
+}
+
 std::string DbStatistics(const Target& target) {
-  return "\n** DB Stats **\n" + target.Text("varve.dbstats");
+  std::string text = "\n** DB Stats **\n";
+  const std::string statistics = target.Text("varve.statistics");
+  if (!statistics.empty()) {
+    text += "Cumulative writes: " +
+            std::to_string(CountOf("varve.write.self", statistics) +
+                           CountOf("varve.write.other", statistics)) +
+            " writes, " +
+            std::to_string(CountOf("varve.number.keys.written", statistics)) +
+            " keys\n";
+  }
+  return text + target.Text("varve.dbstats");
 }
 
 // Returns false if there is no such property.

@@ -49,7 +49,7 @@ struct Function {
   }
   bool Destroys() const {
     return std::string(name).ends_with("_destroy") ||
-           strcmp(name, "rocksdb_close") == 0;
+           std::string(name).ends_with("_close");
   }
 };
 
@@ -105,6 +105,30 @@ rocksdb_t* OpenDatabase(const std::string& path) {
   return db;
 }
 
+// The same, with transactions.
+rocksdb_transactiondb_t* OpenLocking(const std::string& path) {
+  rocksdb_close(OpenDatabase(path));
+  char* error = nullptr;
+  auto* const options = NewOptions();
+  auto* const db_options = rocksdb_transactiondb_options_create();
+  auto* const db =
+      rocksdb_transactiondb_open(options, db_options, path.c_str(), &error);
+  EXPECT_STREQ(error, nullptr);
+  rocksdb_transactiondb_options_destroy(db_options);
+  rocksdb_options_destroy(options);
+  return db;
+}
+rocksdb_optimistictransactiondb_t* OpenOptimistic(const std::string& path) {
+  rocksdb_close(OpenDatabase(path));
+  char* error = nullptr;
+  auto* const options = NewOptions();
+  auto* const db =
+      rocksdb_optimistictransactiondb_open(options, path.c_str(), &error);
+  EXPECT_STREQ(error, nullptr);
+  rocksdb_options_destroy(options);
+  return db;
+}
+
 // The arguments of one call, and all that has to be freed after it.
 class Arguments {
  public:
@@ -123,8 +147,10 @@ class Arguments {
   // Returns the argument for the next parameter of the function.
   template <typename T>
   T Give() {
-    is_taken_ = name_.empty() ? function_.Destroys() : function_.IsOwner();
+    const bool is_first = name_.empty();
     names_ >> name_;
+    is_taken_ = is_first ? function_.Destroys()
+                         : function_.IsOwner() || Named("base_iterator");
     if constexpr (std::is_same_v<T, char**>) {
       return GiveTexts();
     } else if constexpr (std::is_pointer_v<T> && !kIsCallback<T>) {
@@ -188,6 +214,17 @@ class Arguments {
     return db_;
   }
 
+  // Databases with transactions.
+  rocksdb_transactiondb_t* locking_db() {
+    if (locking_db_ == nullptr) locking_db_ = OpenLocking(Path("locking"));
+    return locking_db_;
+  }
+  rocksdb_optimistictransactiondb_t* optimistic_db() {
+    if (optimistic_db_ == nullptr)
+      optimistic_db_ = OpenOptimistic(Path("optimistic"));
+    return optimistic_db_;
+  }
+
   bool has_handle() const { return has_handle_; }
   bool has_db() const { return has_db_; }
   // Whether the function can return an error.
@@ -205,11 +242,19 @@ class Arguments {
     using Type = std::remove_pointer_t<T>;
     using Plain = std::remove_const_t<Type>;
     if constexpr (std::is_class_v<Plain>) has_handle_ = true;
-    if constexpr (std::is_same_v<Plain, rocksdb_t>) has_db_ = true;
-    if (IsNull()) return nullptr;
+    has_db_ |= std::is_same_v<Plain, rocksdb_t> ||
+               std::is_same_v<Plain, rocksdb_transactiondb_t> ||
+               std::is_same_v<Plain, rocksdb_optimistictransactiondb_t>;
+    // A begin returns a transaction that it is given.
+    if (IsNull() || Named("old_txn")) return nullptr;
     if constexpr (std::is_same_v<Plain, rocksdb_t>) {
       if (is_taken_) is_db_taken_ = true;
       return db();
+    } else if constexpr (std::is_same_v<Plain, rocksdb_transactiondb_t>) {
+      return locking_db();
+    } else if constexpr (std::is_same_v<Plain,
+                                        rocksdb_optimistictransactiondb_t>) {
+      return optimistic_db();
     } else if constexpr (std::is_same_v<Plain, rocksdb_slice_t>) {
       static rocksdb_slice_t key = {"k", 1};
       return &key;
@@ -241,7 +286,7 @@ class Arguments {
   }
 
   bool IsRelease() const {
-    return strcmp(function_.name, "rocksdb_release_snapshot") == 0;
+    return std::string(function_.name).ends_with("_release_snapshot");
   }
 
   // char**: an error, a text to return, or a list to destroy.
@@ -293,6 +338,9 @@ class Arguments {
   }
 
   void Close() {
+    // To close a handle again does nothing.
+    rocksdb_transactiondb_close(locking_db_);
+    rocksdb_optimistictransactiondb_close(optimistic_db_);
     if (db_ == nullptr || is_closed_) return;
     is_closed_ = true;
     if (!is_db_taken_ || mode_ == Mode::kClosed) rocksdb_close(db_);
@@ -308,6 +356,8 @@ class Arguments {
   rocksdb_t* db_ = nullptr;
   bool is_db_taken_ = false;
   bool is_closed_ = false;
+  rocksdb_transactiondb_t* locking_db_ = nullptr;
+  rocksdb_optimistictransactiondb_t* optimistic_db_ = nullptr;
   bool has_error_ = false;
   char* error_ = nullptr;
   char* errors_[1] = {nullptr};
@@ -416,6 +466,27 @@ rocksdb_memory_usage_t* NewMemoryUsage(Arguments* arguments) {
 }
 HANDLE(rocksdb_memory_usage_t, NewMemoryUsage(arguments),
        rocksdb_approximate_memory_usage_destroy(handle))
+
+// Objects of batches and transactions.
+HANDLE(rocksdb_writebatch_wi_t, rocksdb_writebatch_wi_create(0, 1),
+       rocksdb_writebatch_wi_destroy(handle))
+HANDLE(rocksdb_optimistictransactiondb_lock_buckets_t,
+       rocksdb_optimistictransactiondb_lock_buckets_create(1, 1),
+       rocksdb_optimistictransactiondb_lock_buckets_destroy(handle))
+HANDLE(rocksdb_transactiondb_t, nullptr, rocksdb_transactiondb_close(handle))
+HANDLE(rocksdb_optimistictransactiondb_t, nullptr,
+       rocksdb_optimistictransactiondb_close(handle))
+rocksdb_transaction_t* NewTransaction(rocksdb_transactiondb_t* db) {
+  auto* const write = rocksdb_writeoptions_create();
+  auto* const options = rocksdb_transaction_options_create();
+  auto* const transaction =
+      rocksdb_transaction_begin(db, write, options, nullptr);
+  rocksdb_transaction_options_destroy(options);
+  rocksdb_writeoptions_destroy(write);
+  return transaction;
+}
+HANDLE(rocksdb_transaction_t, NewTransaction(arguments->locking_db()),
+       rocksdb_transaction_destroy(handle))
 
 // Objects of a database.
 template <typename T, typename... P>
