@@ -95,8 +95,8 @@ void varve_multi_get(varve_t* db, const varve_readoptions_t* options,
                      const size_t* keys_list_sizes, char** values_list,
                      size_t* values_list_sizes, char** errs) {
   const varve::capi::ManyReads reads = {
-      db,          options,           num_keys, keys_list, keys_list_sizes,
-      values_list, values_list_sizes, errs};
+      Given{db, "db"}, options,     num_keys,          keys_list,
+      keys_list_sizes, values_list, values_list_sizes, errs};
   std::vector<Slice> keys;
   if (!reads.Prepare(&keys)) return;
   std::vector<PinnableSlice> values(num_keys);

@@ -13,6 +13,7 @@
 #include "capi/arguments.h"
 #include "capi/handles.h"
 #include "capi/lifetime.h"
+#include "capi/open_request.h"
 #include "capi/requests.h"
 
 using varve::ColumnFamilyDescriptor;
@@ -26,6 +27,8 @@ using varve::capi::Bytes;
 using varve::capi::Check;
 using varve::capi::CopyBytes;
 using varve::capi::Given;
+using varve::capi::OpenFamilies;
+using varve::capi::OpenRequest;
 using varve::capi::OwnFamily;
 using varve::capi::SaveError;
 using varve::capi::ToSlice;
@@ -54,21 +57,6 @@ T* NewArray(size_t count) {
   return static_cast<T*>(malloc((count > 0 ? count : 1) * sizeof(T)));
 }
 
-// The arguments of varve_open_column_families.
-struct OpenRequest {
-  const varve_options_t* options;
-  const char* name;
-  int count;
-  const char* const* names;
-  const varve_options_t* const* family_options;
-  varve_column_family_handle_t** handles;
-};
-
-using OpenFunction = Status (*)(const varve::DBOptions&, const std::string&,
-                                const std::vector<ColumnFamilyDescriptor>&,
-                                std::vector<ColumnFamilyHandle*>*,
-                                std::unique_ptr<DB>*);
-
 Status ToFamilies(const OpenRequest& request,
                   std::vector<ColumnFamilyDescriptor>* families) {
   Status status =
@@ -87,7 +75,34 @@ Status ToFamilies(const OpenRequest& request,
   return status;
 }
 
-varve_t* Open(const OpenRequest& request, OpenFunction open, char** errptr) {
+// Makes an OpenFunction of DB::Open or DB::OpenForReadOnly.
+varve::capi::OpenFunction Opening(
+    Status (*open)(const varve::DBOptions&, const std::string&,
+                   const std::vector<ColumnFamilyDescriptor>&,
+                   std::vector<ColumnFamilyHandle*>*, std::unique_ptr<DB>*)) {
+  return [open](const varve::DBOptions& options, const std::string& path,
+                const std::vector<ColumnFamilyDescriptor>& families,
+                std::vector<ColumnFamilyHandle*>* handles, varve_t* db) {
+    return open(options, path, families, handles, &db->owned);
+  };
+}
+
+}  // namespace
+
+namespace varve::capi {
+
+varve_t* OpenDefault(const varve_options_t* options, const char* name,
+                     const OpenFunction& open, char** errptr) {
+  const char* const family = kDefaultColumnFamilyName;
+  varve_column_family_handle_t* handle = nullptr;
+  varve_t* const db = OpenFamilies(
+      {options, name, 1, &family, &options, &handle}, open, errptr);
+  varve_column_family_handle_destroy(handle);
+  return db;
+}
+
+varve_t* OpenFamilies(const OpenRequest& request, const OpenFunction& open,
+                      char** errptr) {
   for (int i = 0; request.handles != nullptr && i < request.count; ++i) {
     request.handles[i] = nullptr;
   }
@@ -97,7 +112,7 @@ varve_t* Open(const OpenRequest& request, OpenFunction open, char** errptr) {
   std::vector<ColumnFamilyHandle*> opened;
   if (status.ok()) {
     status = open(request.options->ForUse(), request.name, families, &opened,
-                  &db->owned);
+                  db.get());
   }
   if (SaveError(errptr, status)) return nullptr;
   db->db = db->owned.get();
@@ -107,7 +122,7 @@ varve_t* Open(const OpenRequest& request, OpenFunction open, char** errptr) {
   return db.release();
 }
 
-}  // namespace
+}  // namespace varve::capi
 
 extern "C" {
 
@@ -118,9 +133,9 @@ varve_t* varve_open_column_families(
     const char* const* column_family_names,
     const varve_options_t* const* column_family_options,
     varve_column_family_handle_t** column_family_handles, char** errptr) {
-  return Open({options, name, num_column_families, column_family_names,
-               column_family_options, column_family_handles},
-              DB::Open, errptr);
+  return OpenFamilies({options, name, num_column_families, column_family_names,
+                       column_family_options, column_family_handles},
+                      Opening(DB::Open), errptr);
 }
 
 varve_t* varve_open_for_read_only_column_families(
@@ -128,9 +143,9 @@ varve_t* varve_open_for_read_only_column_families(
     const char* const* column_family_names,
     const varve_options_t* const* column_family_options,
     varve_column_family_handle_t** column_family_handles, char** errptr) {
-  return Open({options, name, num_column_families, column_family_names,
-               column_family_options, column_family_handles},
-              DB::OpenForReadOnly, errptr);
+  return OpenFamilies({options, name, num_column_families, column_family_names,
+                       column_family_options, column_family_handles},
+                      Opening(DB::OpenForReadOnly), errptr);
 }
 
 char** varve_list_column_families(const varve_options_t* options,
@@ -356,8 +371,8 @@ void varve_multi_get_cf(
     const char* const* keys_list, const size_t* keys_list_sizes,
     char** values_list, size_t* values_list_sizes, char** errs) {
   const varve::capi::ManyReads reads = {
-      db,          options,           num_keys, keys_list, keys_list_sizes,
-      values_list, values_list_sizes, errs};
+      Given{db, "db"}, options,     num_keys,          keys_list,
+      keys_list_sizes, values_list, values_list_sizes, errs};
   std::vector<Slice> keys;
   if (!reads.Prepare(&keys)) return;
   std::vector<ColumnFamilyHandle*> families(num_keys);

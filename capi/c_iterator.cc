@@ -9,6 +9,7 @@
 #include "capi/arguments.h"
 #include "capi/handles.h"
 #include "capi/lifetime.h"
+#include "capi/requests.h"
 #include "db/engine/db_iterator.h"
 #include "util/bytes/coding.h"
 
@@ -16,6 +17,7 @@ using varve::Slice;
 using varve::Status;
 using varve::capi::Bytes;
 using varve::capi::Given;
+using varve::capi::KeepBounds;
 using varve::capi::OwnFamily;
 
 namespace {
@@ -23,27 +25,6 @@ namespace {
 // Makes the iterator invalid with this error.
 void SetError(varve_iterator_t* iterator, const varve::Status& status) {
   iterator->rep = varve::NewErrorIterator(status);
-}
-
-// Sets *read to the options, with bounds that are copied to *bounds.
-Status KeepBounds(const varve_readoptions_t& options,
-                  varve::capi::KeptBounds* bounds, varve::ReadOptions* read) {
-  if (!options.lower.is_usable || !options.upper.is_usable) {
-    return varve::capi::BadArgument("the key of a bound",
-                                    "has a length of no memory");
-  }
-  *read = options.rep;
-  if (options.lower.is_set) {
-    bounds->lower = options.lower.key;
-    bounds->lower_slice = bounds->lower;
-    read->iterate_lower_bound = &bounds->lower_slice;
-  }
-  if (options.upper.is_set) {
-    bounds->upper = options.upper.key;
-    bounds->upper_slice = bounds->upper;
-    read->iterate_upper_bound = &bounds->upper_slice;
-  }
-  return Status::OK();
 }
 
 // Returns an iterator over a family; null is the default one. `status` is the
@@ -74,6 +55,7 @@ bool CanSeek(varve_iterator_t* iterator, const Bytes& key) {
   const varve_iterator_t& it = *iterator;
   varve::capi::LetGo(it.owner, [&] {
     SetError(iterator, varve::capi::BadArgument(key.name, key.Problem()));
+    iterator->updates.reset();
   });
   iterator->owner = nullptr;
   return false;

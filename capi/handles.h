@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstdlib>
 #include <cstring>
+#include <map>
 #include <memory>
 #include <string>
 #include <type_traits>
@@ -25,11 +26,15 @@
 #include "varve/filter_policy.h"
 #include "varve/iterator.h"
 #include "varve/merge_operator.h"
+#include "varve/optimistic_transaction_db.h"
 #include "varve/options.h"
 #include "varve/pinnable_slice.h"
 #include "varve/rate_limiter.h"
 #include "varve/statistics.h"
+#include "varve/transaction.h"
+#include "varve/transaction_db.h"
 #include "varve/write_batch.h"
+#include "varve/write_batch_with_index.h"
 #include "varve/write_buffer_manager.h"
 
 namespace varve::capi {
@@ -41,12 +46,16 @@ struct Dependent {
   Dependent(const Dependent&) = delete;
   Dependent& operator=(const Dependent&) = delete;
   virtual ~Dependent() = default;
+  // Called before the database is closed, which may fail as long as it has
+  // objects.
+  virtual void BeforeClose() {}
   // Releases what it has of the database.
   virtual void CutOff() {}
 
   // ClosedDb() after its handle is closed.
   DB* db;
-  varve_t* handle;  // Null after its handle is closed.
+  varve_t* handle;   // Null after its handle is closed.
+  size_t place = 0;  // Among the dependents of the handle.
 };
 
 }  // namespace varve::capi
@@ -63,6 +72,12 @@ struct varve_t {
   // Held while such an object is destroyed.
   varve::Mutex mutex;
   std::vector<varve::capi::Dependent*> dependents;
+  // The database, if it has transactions of this kind.
+  varve::TransactionDB* locking = nullptr;
+  varve::OptimisticTransactionDB* optimistic = nullptr;
+  // The transactions that were prepared by a handle, or have been returned as
+  // prepared. Guarded by `mutex`.
+  std::map<varve::Transaction*, std::weak_ptr<varve::Transaction>> prepared;
 };
 
 struct varve_checkpoint_t final : varve::capi::Dependent {
@@ -78,6 +93,16 @@ struct varve_column_family_handle_t final : varve::capi::Dependent {
   std::unique_ptr<varve::ColumnFamilyHandle> rep;
   uint32_t id = 0;
   std::string name = varve::kDefaultColumnFamilyName;
+};
+
+// A transaction, shared with its iterators. Ends when its database is closed.
+struct varve_transaction_t final : varve::capi::Dependent {
+  varve_transaction_t(varve_t* its_handle,
+                      std::shared_ptr<varve::Transaction> transaction)
+      : Dependent(its_handle->db, its_handle), rep(std::move(transaction)) {}
+  void BeforeClose() override { rep.reset(); }
+
+  std::shared_ptr<varve::Transaction> rep;  // Null after its handle is closed.
 };
 
 struct varve_snapshot_t {
@@ -105,6 +130,8 @@ struct varve_iterator_t {
   varve::capi::KeptBounds bounds;
   // In place of `bounds`, if several iterators have the same.
   std::shared_ptr<varve::capi::KeptBounds> shared_bounds;
+  // The batch or transaction whose updates it shows. Null if there is none.
+  std::shared_ptr<void> updates;
   std::unique_ptr<varve::Iterator> rep;
 };
 
@@ -122,6 +149,25 @@ struct varve_compactoptions_t {
 
 struct varve_writebatch_t {
   varve::WriteBatch rep;
+};
+
+struct varve_writebatch_wi_t {
+  // Iterators share it. Never null.
+  std::shared_ptr<varve::WriteBatchWithIndex> rep;
+  // The error of the first update that was left out.
+  varve::Status problem;
+};
+
+struct varve_transactiondb_options_t {
+  varve::TransactionDBOptions rep;
+};
+
+struct varve_transaction_options_t {
+  varve::TransactionOptions rep;
+};
+
+struct varve_optimistictransaction_options_t {
+  varve::OptimisticTransactionOptions rep;
 };
 
 struct varve_cache_t {

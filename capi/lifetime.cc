@@ -1,7 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "capi/lifetime.h"
 
-#include <algorithm>
 #include <array>
 #include <cstdint>
 
@@ -64,6 +63,7 @@ void LetGoWhileClosing(varve_t* owner, void (*go)(void*), void* object) {
 
 void CloseHandle(varve_t* handle) {
   if (handle->db == ClosedDb()) return;
+  for (Dependent* dependent : handle->dependents) dependent->BeforeClose();
   if (handle->owned == nullptr || !handle->owned->Close().IsBusy()) {
     RetireHandle(handle);
     return;
@@ -92,14 +92,18 @@ void RetireHandle(varve_t* handle) {
 
 void AddDependent(Dependent* dependent) {
   MutexLock lock(&DependentsMutex());
-  dependent->handle->dependents.push_back(dependent);
+  auto& all = dependent->handle->dependents;
+  dependent->place = all.size();
+  all.push_back(dependent);
 }
 
 void RemoveDependent(Dependent* dependent) {
   MutexLock lock(&DependentsMutex());
   if (dependent->handle == nullptr) return;
   auto& all = dependent->handle->dependents;
-  all.erase(std::find(all.begin(), all.end(), dependent));
+  all.back()->place = dependent->place;
+  all[dependent->place] = all.back();
+  all.pop_back();
 }
 
 }  // namespace varve::capi

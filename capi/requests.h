@@ -16,7 +16,7 @@ namespace varve::capi {
 
 // The arguments of varve_multi_get.
 struct ManyReads {
-  varve_t* db;
+  Given source;  // The database or the transaction.
   const varve_readoptions_t* options;
   size_t count;
   const char* const* keys;
@@ -41,7 +41,7 @@ struct ManyReads {
     bool usable = true;
     for (size_t i = 0; i < count; ++i) {
       usable =
-          Usable(&errs[i], Given{db, "db"}, Given{options, "options"},
+          Usable(&errs[i], source, Given{options, "options"},
                  Given{keys, "keys_list"}, Given{key_sizes, "keys_list_sizes"},
                  Given{values, "values_list"},
                  Given{value_sizes, "values_list_sizes"}) &&
@@ -88,6 +88,26 @@ struct Target {
     return 1;
   }
 };
+
+// Sets *read to the options, with bounds that are copied to *bounds.
+inline Status KeepBounds(const varve_readoptions_t& options, KeptBounds* bounds,
+                         ReadOptions* read) {
+  if (!options.lower.is_usable || !options.upper.is_usable) {
+    return BadArgument("the key of a bound", "has a length of no memory");
+  }
+  *read = options.rep;
+  if (options.lower.is_set) {
+    bounds->lower = options.lower.key;
+    bounds->lower_slice = bounds->lower;
+    read->iterate_lower_bound = &bounds->lower_slice;
+  }
+  if (options.upper.is_set) {
+    bounds->upper = options.upper.key;
+    bounds->upper_slice = bounds->upper;
+    read->iterate_upper_bound = &bounds->upper_slice;
+  }
+  return Status::OK();
+}
 
 // Sets *changes from the arrays of varve_set_options.
 inline Status ToChanges(int count, const char* const keys[],

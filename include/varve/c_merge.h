@@ -194,3 +194,5 @@ varve_options_get_periodic_compaction_seconds(const varve_options_t*);
 #ifdef __cplusplus
 } /* extern "C" */
 #endif
+
+#include "varve/c_indexed_batches.h"

@@ -35,7 +35,8 @@ FOLDERS = {
 }
 # Headers that C programs include, which have C's old comments only.
 C_HEADERS = [f"include/varve/{name}.h" for name in (
-    "c", "c_families", "c_merge", "c_extensions", "export", "version")]
+    "c", "c_families", "c_merge", "c_extensions", "c_indexed_batches",
+    "c_transactions", "export", "version")]
 LIBRARY_LAYERS = LAYERS[:-1]
 PEERS = ("rocksdb/", "leveldb/", "lmdb.h")
 MAX_COLUMNS = 80
