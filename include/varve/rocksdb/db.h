@@ -380,7 +380,9 @@ class DB {
     return db_->GetLatestSequenceNumber();
   }
 
- private:
+ protected:
+  // For this class and those derived from it.
+
   DB(std::string name, Env* env) : name_(std::move(name)), env_(env) {}
 
   static std::vector<varve::ColumnFamilyDescriptor> ToVarve(
@@ -392,19 +394,20 @@ class DB {
     return out;
   }
 
-  template <typename Opener>
-  static Status ToPointer(DB** db, const Opener& open) {
-    std::unique_ptr<DB> owner;
+  template <typename Class, typename Opener>
+  static Status ToPointer(Class** db, const Opener& open) {
+    std::unique_ptr<Class> owner;
     Status status = open(&owner);
     *db = owner.release();
     return status;
   }
 
-  // Calls open(options, &db) and makes a DB of the result.
-  template <typename Opener>
+  // Calls open(options, &db) and makes a DB, or an object of a derived class,
+  // of the result.
+  template <typename Class, typename Opener>
   static Status Wrap(const DBOptions& options, const std::string& name,
-                     std::unique_ptr<DB>* db, const Opener& open) {
-    std::unique_ptr<DB> opened(new DB(name, options.env));
+                     std::unique_ptr<Class>* db, const Opener& open) {
+    std::unique_ptr<Class> opened(new Class(name, options.env));
     std::vector<std::shared_ptr<internal::ListenerAdapter>> adapters;
     Status status = open(internal::ToVarve(options, &adapters), &opened->db_);
     db->reset();
@@ -414,6 +417,7 @@ class DB {
     return status;
   }
 
+ private:
   using Open1 = Status (*)(const varve::Options&, const std::string&,
                            std::unique_ptr<varve::DB>*);
   static Status OpenDefault(Open1 open, const Options& options,
