@@ -49,7 +49,8 @@ class MergedIterator final : public Iterator {
       : cursor_(parts.index, *parts.family),
         index_(*parts.index),
         base_(std::move(parts.base)),
-        merge_operator_(parts.merge_operator) {
+        merge_operator_(parts.merge_operator),
+        ends_with_batch_(parts.ends_with_batch) {
     if (parts.options == nullptr) return;
     bound_error_ =
         lower_.Set(parts.options->iterate_lower_bound, cursor_.folding());
@@ -131,7 +132,8 @@ class MergedIterator final : public Iterator {
     // not deleted any more.
     const bool turns = forward != forward_ || cursor_.IsLost();
     forward_ = forward;
-    if (turns || !cursor_.IsCurrent()) [[unlikely]] {
+    const bool has_ended = ends_with_batch_ && !cursor_.Valid();
+    if (turns || (!cursor_.IsCurrent() && !has_ended)) [[unlikely]] {
       error_ = cursor_.Renew();
       if (!error_.ok()) {
         valid_ = false;
@@ -274,6 +276,7 @@ class MergedIterator final : public Iterator {
   BatchIndex& index_;
   const std::unique_ptr<Iterator> base_;
   const MergeOperator* const merge_operator_;
+  const bool ends_with_batch_;
   Bound lower_;
   Bound upper_;
   Status bound_error_;

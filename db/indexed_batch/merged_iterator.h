@@ -20,6 +20,9 @@ struct MergedIteratorParts {
   const MergeOperator* merge_operator = nullptr;
   // The bounds; may be null.
   const ReadOptions* options = nullptr;
+  // After it has passed the batch's last update in its direction, the iterator
+  // sees no update that is added later, until it seeks or turns.
+  bool ends_with_batch = false;
 };
 
 // See WriteBatchWithIndex::NewIteratorWithBase.

@@ -272,16 +272,23 @@ std::unique_ptr<Iterator> WriteBatchWithIndex::NewIteratorWithBase(
 std::unique_ptr<Iterator> WriteBatchWithIndex::NewIteratorWithBase(
     ColumnFamilyHandle* family, std::unique_ptr<Iterator> base_iterator,
     const ReadOptions* options) {
+  return NewMerged(family, std::move(base_iterator), options, false);
+}
+
+std::unique_ptr<Iterator> WriteBatchWithIndex::NewMerged(
+    ColumnFamilyHandle* family, std::unique_ptr<Iterator> base,
+    const ReadOptions* options, bool ends_with_batch) {
   FamilyIndex* in = nullptr;
   Status status = index()->FindFamily(family, &in);
   if (!status.ok()) return NewErrorIterator(std::move(status));
   return NewMergedIterator(
       {.index = index_.get(),
        .family = in,
-       .base = std::move(base_iterator),
+       .base = std::move(base),
        .merge_operator =
            family == nullptr ? nullptr : FamilyHandle::OperatorOf(*family),
-       .options = options});
+       .options = options,
+       .ends_with_batch = ends_with_batch});
 }
 
 Status WriteBatchWithIndex::GetFromBatch(ColumnFamilyHandle* family,

@@ -221,8 +221,8 @@ void TransactionBase::MultiGet(const ReadOptions& options,
 std::unique_ptr<Iterator> TransactionBase::GetIterator(
     const ReadOptions& options, ColumnFamilyHandle* family) {
   ColumnFamilyHandle* const handle = HandleOf(family);
-  return batch_.NewIteratorWithBase(
-      handle, context_.db->NewIterator(options, handle), &options);
+  return batch_.NewMerged(handle, context_.db->NewIterator(options, handle),
+                          &options, true);
 }
 
 template <typename Value>

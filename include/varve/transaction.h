@@ -218,8 +218,11 @@ class VARVE_EXPORT Transaction {
   void UndoGetForUpdate(const Slice& key) { UndoGetForUpdate(nullptr, key); }
 
   // Returns an iterator over the DB and the transaction's updates, never null;
-  // see WriteBatchWithIndex::NewIteratorWithBase. It must be destroyed before
-  // the transaction ends. Snapshots are used as by Get.
+  // see WriteBatchWithIndex::NewIteratorWithBase. But when it has passed the
+  // last update in its direction, it sees none that is added later until it
+  // seeks or turns. So a loop that adds a key beyond each one ends, as with
+  // RocksDB. It must be destroyed before the transaction ends. Snapshots are
+  // used as by Get.
   virtual std::unique_ptr<Iterator> GetIterator(const ReadOptions& options,
                                                 ColumnFamilyHandle* family) = 0;
   std::unique_ptr<Iterator> GetIterator(const ReadOptions& options) {

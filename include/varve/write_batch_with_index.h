@@ -21,6 +21,7 @@ namespace varve {
 class BatchIndex;
 class ColumnFamilyHandle;
 class DB;
+class TransactionBase;
 
 // The kind of an update.
 enum WriteType : uint8_t {
@@ -217,7 +218,13 @@ class VARVE_EXPORT VARVE_USES_CONTAINERS WriteBatchWithIndex {
                                              std::vector<std::string>* values);
 
  private:
+  friend class TransactionBase;
+
   BatchIndex* index();  // Creates it if there is none.
+  std::unique_ptr<Iterator> NewMerged(ColumnFamilyHandle* family,
+                                      std::unique_ptr<Iterator> base,
+                                      const ReadOptions* options,
+                                      bool ends_with_batch);
 
   const Comparator* comparator_;
   size_t reserved_bytes_;

@@ -220,6 +220,21 @@ TEST_F(RocksDbOptimisticTest, IteratesAndReadsMany) {
   EXPECT_EQ(Commit(txn), "Resource busy: ");
 }
 
+TEST_F(RocksDbOptimisticTest, AnIteratorPastAllUpdatesSeesNoLaterOnes) {
+  for (const char* key : {"a", "b"}) ASSERT_EQ(PutBase(key, "old"), "OK");
+  const TransactionPtr txn = Begin();
+  const IteratorPtr iterator = Iterate(txn);
+  rocksdb_iter_seek_to_first(iterator.get());
+  int visited = 0;
+  for (; rocksdb_iter_valid(iterator.get()) != 0; ++visited) {
+    const std::string key = Entry(iterator.get()).substr(0, 1);
+    ASSERT_EQ(PutIn(txn, key + "x", "new"), "OK");
+    rocksdb_iter_next(iterator.get());
+  }
+  EXPECT_EQ(visited, 2);
+  EXPECT_EQ(Scan(iterator.get()), "a=old ax=new b=old bx=new ");
+}
+
 TEST_F(RocksDbOptimisticTest, ChangesFamilies) {
   otxn_db_.reset();
   rocksdb_options_set_create_missing_column_families(options_.get(), 1);
