@@ -1,0 +1,97 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+//
+// Goal: after a power cut, transactions are whole, what was committed and
+// synced is there, prepared ones are all there, and none is there twice.
+// Method: a bank (test/testing/transaction/bank.h) whose tellers take steps in
+// a random order on one thread, until a random operation of a file fails and
+// the power is cut. VARVE_POWER_CUTS sets how often.
+
+#include "test/testing/test_headers.h"
+#include "test/testing/transaction/bank.h"
+#include "varve/testing/fault_injection_env.h"
+
+namespace varve::test {
+namespace {
+
+class TransactionBankTest : public ::testing::TestWithParam<BankKind> {
+ protected:
+  // Works until an operation of a file fails. Returns the number of steps.
+  int WorkUntilCut(BankDb* bank, BankLedger* ledger, Rng* rng) {
+    std::vector<std::unique_ptr<BankTeller>> tellers;
+    for (int i = 0; i < BankLedger::kTellers; ++i) {
+      tellers.push_back(std::make_unique<BankTeller>(
+          bank, ledger, i, rng->Next(), /*waits=*/false, /*unsynced=*/true));
+    }
+    int steps = 0;
+    Status status;
+    while (status.ok()) {
+      ++steps;
+      if (rng->OneIn(100)) {
+        status = bank->db()->Flush({}, bank->FamilyOf(rng->Between(0, 1)));
+      } else {
+        status = tellers[rng->Below(tellers.size())]->Step();
+      }
+    }
+    EXPECT_TRUE(Contains(status.message(), "/db") || status.IsIOError())
+        << status.ToString();
+    faulty_->SetFilesystemActive(false);
+    for (const auto& teller : tellers) teller->Abandon();
+    return steps;
+  }
+
+  const std::unique_ptr<Env> memory_{NewMemoryEnv(Env::Default())};
+  const std::unique_ptr<FaultInjectionEnv> faulty_{
+      std::make_unique<FaultInjectionEnv>(memory_.get())};
+};
+
+TEST_P(TransactionBankTest, PowerCutsLeaveWholeTransactions) {
+  const uint64_t seed = TestSeed();
+  SCOPED_TRACE("TEST_SEED=" + std::to_string(seed));
+  Rng rng(seed);
+  ASSERT_TRUE(Ok(memory_->CreateDirIfMissing("/db")));
+  Options options = TinyOptions();
+  options.env = faulty_.get();
+  const auto ledger = std::make_unique<BankLedger>();
+  BankDb bank(GetParam());
+  BankAudit audit(&bank, ledger.get());
+  ASSERT_TRUE(Ok(bank.TryOpen(options, "/db/it")));
+  ASSERT_NO_FATAL_FAILURE(BankAudit::OpenAccounts(&bank));
+  const int cuts = EnvironmentInt("VARVE_POWER_CUTS", 25);
+  for (int cut = 0; cut < cuts; ++cut) {
+    SCOPED_TRACE("cut " + std::to_string(cut));
+    faulty_->FailAfter(rng.Below(rng.OneIn(2) ? 100 : 1500),
+                       FaultInjectionEnv::InjectedError(), kAllOperations,
+                       {.once = false, .partial_append = rng.OneIn(2)});
+    const int steps = WorkUntilCut(&bank, ledger.get(), &rng);
+    ASSERT_GT(steps, 0);
+    bank.Close();
+    faulty_->ClearFailure();
+    ASSERT_TRUE(Ok(faulty_->CrashAndReset(
+        {.seed = rng.Next(), .lose_everything_unsynced = rng.OneIn(3)})));
+    ASSERT_TRUE(Ok(bank.TryOpen(options, "/db/it")));
+    ASSERT_NO_FATAL_FAILURE(audit.Check(&rng));
+    if (rng.OneIn(3)) {
+      ASSERT_TRUE(Ok(bank.TryOpen(options, "/db/it")));
+      ASSERT_NO_FATAL_FAILURE(audit.Check(&rng));
+    }
+  }
+  printf("%d transfers, %" PRIu64 " settled after a cut\n",
+         ledger->CountBegun(), audit.settled());
+  if (GetParam() == BankKind::kTwoPhase) {
+    EXPECT_GT(audit.settled(), 0u);
+  }
+}
+
+std::string NameOf(const ::testing::TestParamInfo<BankKind>& kind) {
+  constexpr const char* kNames[] = {"Optimistic", "Locked", "TwoPhase"};
+  return kNames[static_cast<size_t>(kind.param)];
+}
+
+INSTANTIATE_TEST_SUITE_P(Kinds, TransactionBankTest,
+                         ::testing::Values(BankKind::kOptimistic,
+                                           BankKind::kLocked,
+                                           BankKind::kTwoPhase),
+                         NameOf);
+
+}  // namespace
+}  // namespace varve::test
