@@ -134,6 +134,7 @@ constexpr Topic kTopics[] = {
     {"key_fold", "the folding of a key, by SIMD and by the Unicode library",
      AddKeyFold},
     {"locks", "locks of keys in pessimistic transactions", AddLocks},
+    {"transactions", "transactions, and their memory", AddTransactions},
     {"memory", "the accounting of an allocation and its release", AddMemory},
     {"indexed_batch", "updates and reads of a WriteBatchWithIndex",
      AddIndexedBatch},

@@ -27,6 +27,7 @@ void AddMemTable();
 void AddSnapshots();
 void AddStatistics();
 void AddTraces();
+void AddTransactions();
 
 // ---- What topics share ------------------------------------------------------
 
@@ -133,6 +134,9 @@ void AddRocksDbSnapshots();
 
 // Updates and reads of an indexed batch, beside the ones of Varve.
 void AddRocksDbIndexedBatch();
+
+// Optimistic and pessimistic transactions, beside the ones of Varve.
+void AddRocksDbTransactions();
 
 constexpr int kIdleFamilies = 16;
 

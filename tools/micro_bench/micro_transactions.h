@@ -1,0 +1,186 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#pragma once
+
+// Benchmarks of transactions, for Varve and for RocksDB, whose interfaces have
+// the same names. An Engine has the types of its namespace, and opens the
+// databases.
+
+#include <unistd.h>
+
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "tools/micro_bench/micro_bench.h"
+
+namespace varve::bench {
+
+// The keys that threads use: one of 100, or of a million.
+enum class TransactionKeys : uint8_t { kHot, kCold };
+
+template <typename Engine>
+class TransactionBench {
+ public:
+  using Transaction = typename Engine::Transaction;
+  using WriteOptions = typename Engine::WriteOptions;
+  using ReadOptions = typename Engine::ReadOptions;
+
+  static void Register() {
+    Add("ThreePuts/batch", ThreePutsInBatch);
+    Add("ThreePuts/optimistic", ThreePuts<BeginOptimistic>);
+    Add("ThreePuts/locking", ThreePuts<BeginLocking>);
+    Add("GetForUpdatePut/optimistic", Cold<BeginOptimistic>);
+    Add("GetForUpdatePut/locking", Cold<BeginLocking>);
+    Add("Empty/optimistic", Empty<BeginOptimistic>);
+    Add("Empty/locking", Empty<BeginLocking>);
+    AddThreads("Contended/optimistic/hot",
+               Contended<BeginOptimistic, TransactionKeys::kHot>);
+    AddThreads("Contended/optimistic/cold",
+               Contended<BeginOptimistic, TransactionKeys::kCold>);
+    AddThreads("Contended/locking/hot",
+               Contended<BeginLocking, TransactionKeys::kHot>);
+    AddThreads("Contended/locking/cold",
+               Contended<BeginLocking, TransactionKeys::kCold>);
+    Add("Idle/optimistic", Idle<BeginOptimistic>)->Iterations(1);
+    Add("Idle/locking", Idle<BeginLocking>)->Iterations(1);
+  }
+
+ private:
+  static auto* Add(const std::string& name, void (*run)(benchmark::State&)) {
+    return benchmark::RegisterBenchmark((name + "/" + Engine::kName).c_str(),
+                                        run);
+  }
+  static void AddThreads(const std::string& name,
+                         void (*run)(benchmark::State&)) {
+    Add(name, run)->Threads(8)->UseRealTime();
+  }
+
+  static typename Engine::OptimisticTransactionDB* OptimisticDb() {
+    static const TempDirectory directory;
+    static const auto db = Engine::OpenOptimistic(directory.path());
+    return db.get();
+  }
+  static typename Engine::TransactionDB* LockingDb() {
+    static const TempDirectory directory;
+    static const auto db = Engine::OpenLocking(directory.path());
+    return db.get();
+  }
+  static Transaction* BeginOptimistic(Transaction* old) {
+    return OptimisticDb()->BeginTransaction(WriteOptions(), {}, old);
+  }
+  static Transaction* BeginLocking(Transaction* old) {
+    typename Engine::TransactionOptions options;
+    options.lock_timeout = 100000;  // Milliseconds.
+    return LockingDb()->BeginTransaction(WriteOptions(), options, old);
+  }
+  using Begin = Transaction*(Transaction*);
+
+  static const std::string& Value() {
+    static const std::string value(100, 'v');
+    return value;
+  }
+
+  static void ThreePutsInBatch(benchmark::State& state) {
+    auto* const db = OptimisticDb();
+    LockKeyWalk walk(LockKeysUsed::kCold, state.thread_index());
+    typename Engine::WriteBatch batch;
+    for (auto _ : state) {
+      batch.Clear();
+      for (int i = 0; i < 3; ++i) {
+        Engine::Check(batch.Put(walk.Next(), Value()));
+      }
+      Engine::Check(db->Write(WriteOptions(), &batch));
+    }
+    state.SetLabel(Engine::Label());
+  }
+
+  template <Begin begin>
+  static void ThreePuts(benchmark::State& state) {
+    LockKeyWalk walk(LockKeysUsed::kCold, state.thread_index());
+    std::unique_ptr<Transaction> transaction;
+    for (auto _ : state) {
+      transaction.reset(begin(transaction.release()));
+      for (int i = 0; i < 3; ++i) {
+        Engine::Check(transaction->Put(walk.Next(), Value()));
+      }
+      Engine::Check(transaction->Commit());
+    }
+    state.SetLabel(Engine::Label());
+  }
+
+  // Returns false on a conflict.
+  static bool Update(Transaction* transaction, const std::string& key,
+                     std::string* value) {
+    const auto read = transaction->GetForUpdate(ReadOptions(), key, value);
+    if (!read.ok() && !read.IsNotFound()) Engine::Check(read);
+    Engine::Check(transaction->Put(key, Value()));
+    const auto status = transaction->Commit();
+    if (status.IsBusy()) return false;
+    Engine::Check(status);
+    return true;
+  }
+
+  template <Begin begin>
+  static void Cold(benchmark::State& state) {
+    LockKeyWalk walk(LockKeysUsed::kCold, state.thread_index());
+    std::unique_ptr<Transaction> transaction;
+    std::string value;
+    for (auto _ : state) {
+      transaction.reset(begin(transaction.release()));
+      Update(transaction.get(), walk.Next(), &value);
+    }
+    state.SetLabel(Engine::Label());
+  }
+
+  template <Begin begin>
+  static void Empty(benchmark::State& state) {
+    std::unique_ptr<Transaction> transaction;
+    for (auto _ : state) {
+      transaction.reset(begin(transaction.release()));
+      Engine::Check(transaction->Rollback());
+    }
+    state.SetLabel(Engine::Label());
+  }
+
+  template <Begin begin, TransactionKeys keys>
+  static void Contended(benchmark::State& state) {
+    std::unique_ptr<Transaction> transaction;
+    std::string value;
+    double conflicts = 0;
+    auto random = static_cast<uint32_t>(state.thread_index() + 1);
+    for (auto _ : state) {
+      random = random * 1664525 + 1013904223;
+      const size_t place =
+          (random >> 8) % (keys == TransactionKeys::kHot ? 100 : 1000000);
+      transaction.reset(begin(transaction.release()));
+      if (!Update(transaction.get(), LockKeys()[place], &value)) ++conflicts;
+    }
+    state.counters["conflicts"] = conflicts;
+    state.SetLabel(Engine::Label());
+  }
+
+  static double ResidentBytes() {
+    std::ifstream statm("/proc/self/statm");
+    size_t total_pages = 0;
+    size_t resident_pages = 0;
+    statm >> total_pages >> resident_pages;
+    return static_cast<double>(resident_pages) *
+           static_cast<double>(sysconf(_SC_PAGESIZE));
+  }
+
+  // The memory that each of many transactions takes.
+  template <Begin begin>
+  static void Idle(benchmark::State& state) {
+    constexpr size_t kCount = 100000;
+    for (auto _ : state) {
+      std::vector<std::unique_ptr<Transaction>> idle(kCount);
+      const double before = ResidentBytes();
+      for (auto& each : idle) each.reset(begin(nullptr));
+      state.counters["bytes"] = (ResidentBytes() - before) / kCount;
+    }
+    state.SetLabel(Engine::Label());
+  }
+};
+
+}  // namespace varve::bench
