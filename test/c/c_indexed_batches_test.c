@@ -22,7 +22,7 @@ static varve_writebatch_wi_t* NewBatch(void) {
   return batch;
 }
 
-/* What a read returns; NULL is nothing. */
+/* The result of a read; NULL is nothing. */
 static void ExpectValue(char* value, size_t size, const char* expected) {
   OK(error);
   if (expected == NULL) {

@@ -11,8 +11,8 @@
 #include "compat/rocksdb/batch/write_batch.h"
 #include "compat/rocksdb/callbacks/comparator.h"
 #include "compat/rocksdb/db/arguments.h"
-#include "compat/rocksdb/db/handles.h"
 #include "compat/rocksdb/db/get.h"
+#include "compat/rocksdb/db/handles.h"
 
 using varve::ColumnFamilyHandle;
 using varve::PinnableSlice;

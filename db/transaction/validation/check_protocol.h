@@ -55,11 +55,11 @@
 //   I4 In V3 and V4, all updates of earlier groups are in the sources and
 //      visible, and no others are.
 // The outcome
-//   Let N be the number of the batch's first update. By I3 and I4, V3 finds each
-//   update of an item after `since` that earlier groups wrote. V4 also finds the
-//   updates of writers that come before in the group, the only ones with numbers
-//   between last_sequence and N. So at N nothing of the check has changed, and
-//   the transaction is as if it had used all of it at N.
+//   Let N be the number of the batch's first update. By I3 and I4, V3 finds
+//   each update of an item after `since` that earlier groups wrote. V4 also
+//   finds the updates of writers that come before in the group, the only ones
+//   with numbers between last_sequence and N. So at N nothing of the check has
+//   changed, and the transaction is as if it had used all of it at N.
 // Why each order is needed
 //   V1's acquire pairs with V5's release: the lookups see all inserts up to E,
 //   and SuperVersionCache::Begin sees a SuperVersion that has them, for it was

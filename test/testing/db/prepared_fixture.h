@@ -119,7 +119,7 @@ class PreparedTest : public ::testing::Test {
     return names;
   }
   size_t LogCount() {
-    // What is obsolete is removed first.
+    // Obsolete files are removed first.
     EXPECT_TRUE(Ok(db_->WaitForCompact()));
     size_t count = 0;
     for (const auto& [name, bytes] : Save(&env_)) {

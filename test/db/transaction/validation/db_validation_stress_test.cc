@@ -48,7 +48,7 @@ struct Commit {
   SequenceNumber number = 0;          // 0 if it was refused.
 };
 
-// What one thread did.
+// The work of one thread.
 struct Record {
   std::vector<Update> updates;
   std::vector<Commit> commits;
