@@ -49,9 +49,11 @@ class VARVE_EXPORT TransactionNotifier {
 //   if (status.ok()) status = transaction->Commit();
 //
 // Calls without `family` use the default column family, as do calls with a null
-// `family`. After Commit or Rollback has returned OK, the transaction has ended
-// and its locks are released. Then it can only be destroyed, or passed to
-// BeginTransaction to be used again. Other calls return InvalidArgument.
+// `family`. Commit in a TransactionDB, and Rollback of a prepared transaction,
+// end the transaction. Then it can only be read, destroyed, or passed to
+// BeginTransaction to be used again; other calls return InvalidArgument. After
+// any other Commit or Rollback it has no updates, locks or checks, and can be
+// used again as it is. It keeps its settings and its snapshot.
 //
 // Thread-safety: owned by one thread at a time, with its iterators. GetID,
 // GetState and GetWaitingTxns may be called by any thread.
@@ -302,7 +304,8 @@ class VARVE_EXPORT Transaction {
   // transaction. Stops at the first error.
   virtual Status RebuildFromWriteBatch(WriteBatch* batch) = 0;
   // Returns a batch whose updates Commit applies after the others, without
-  // locks or checks, and which reads do not see. Valid until the end.
+  // locks or checks, and which reads do not see. Valid until the end. With such
+  // updates, Commit of a prepared transaction returns NotSupported.
   virtual WriteBatch* GetCommitTimeWriteBatch() = 0;
   // Returns the updates. Do not change them. Valid until the end.
   virtual WriteBatchWithIndex* GetWriteBatch() = 0;
