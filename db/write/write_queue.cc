@@ -77,26 +77,32 @@ bool WriteQueue::TryLead(Writer* writer) {
 
 WriteQueue::Group WriteQueue::Form(Writer* leader) const {
   Group group(leader);
-  if (leader->batch == nullptr) return group;
+  if (leader->batch != nullptr && Next(leader) != nullptr) AddWriters(&group);
+  return group;
+}
+
+// Apart from Form, so that a lone writer saves no registers for the loop.
+void WriteQueue::AddWriters(Group* group) {
+  const Writer* const leader = group->first;
   size_t bytes = leader->batch->ApproximateSize();
   const size_t limit =
       bytes <= kSmallBatchBytes ? bytes + kSmallBatchBytes : kMaxGroupBytes;
   for (;;) {
-    Writer* const writer = Next(group.last);
+    Writer* const writer = Next(group->last);
     if (writer == nullptr || writer->batch == nullptr ||
         (writer->sync && !leader->sync) ||
         writer->disable_wal != leader->disable_wal) {
-      return group;
+      return;
     }
     bytes += writer->batch->ApproximateSize();
-    if (bytes > limit) return group;
+    if (bytes > limit) return;
     if (writer->condition != nullptr && !writer->holds) {
       // It then leads the next group, in which nothing comes before it.
-      if (!writer->condition->Holds(&group)) return group;
+      if (!writer->condition->Holds(group)) return;
       writer->holds = true;
     }
-    group.last = writer;
-    ++group.count;
+    group->last = writer;
+    ++group->count;
   }
 }
 

@@ -279,6 +279,8 @@ class WriteQueue {
     return writer->next_.load(std::memory_order_acquire);
   }
   static void Give(Writer* writer, uint32_t state);
+  // Adds the followers to a group of its leader.
+  [[gnu::noinline]] static void AddWriters(Group* group);
   void AssignInserts(const Group& group);
   void AwaitInserts(Writer* leader);
   void AnnounceArrival();
