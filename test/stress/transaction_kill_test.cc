@@ -6,6 +6,7 @@
 // bank (test/testing/transaction/bank.h). It is killed at random moments, and
 // the bank is opened again and checked. VARVE_KILLS sets how often.
 
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -76,21 +77,14 @@ TEST(TransactionKillWorkerTest, Work) {
   _exit(2);
 }
 
-TEST_P(TransactionKillTest, LeavesWholeTransactions) {
-  const Mode& mode = GetParam();
-  const uint64_t seed = TestSeed();
-  SCOPED_TRACE("TEST_SEED=" + std::to_string(seed));
-  Rng rng(seed);
-  TempDir dir;
-  const std::string place = dir.Sub(mode.name);
-  ASSERT_EQ(mkdir(place.c_str(), 0755), 0);
+// One bank, over some kills.
+void RunBank(const std::string& place, const Mode& mode, int kills, Rng* rng) {
   auto* const ledger = MapShared<BankLedger>(place + "/ledger");
   BankDb bank(mode.kind);
   BankAudit audit(&bank, ledger);
   ASSERT_TRUE(Ok(bank.TryOpen(OptionsFor(mode), place + "/db")));
   ASSERT_NO_FATAL_FAILURE(BankAudit::OpenAccounts(&bank));
   bank.Close();
-  const int kills = EnvironmentInt("VARVE_KILLS", 10);
   for (int kill = 0; kill < kills; ++kill) {
     SCOPED_TRACE("kill " + std::to_string(kill));
     const int before = ledger->CountBegun();
@@ -99,7 +93,7 @@ TEST_P(TransactionKillTest, LeavesWholeTransactions) {
         {"/proc/self/exe", "--gtest_filter=TransactionKillWorkerTest.Work"});
     unsetenv(kWorkerVariable);
     // The kill comes after some transfers, or while it opens.
-    const int least = rng.OneIn(4) ? before : before + rng.Between(1, 300);
+    const int least = rng->OneIn(4) ? before : before + rng->Between(1, 300);
     const auto timeout =
         std::chrono::steady_clock::now() + std::chrono::seconds(60);
     while (ledger->CountBegun() < least &&
@@ -110,11 +104,27 @@ TEST_P(TransactionKillTest, LeavesWholeTransactions) {
     const ToolResult& result = worker.Wait();
     ASSERT_EQ(result.exit_code, 128 + SIGKILL) << result.Summary();
     ASSERT_TRUE(Ok(bank.TryOpen(OptionsFor(mode), place + "/db")));
-    ASSERT_NO_FATAL_FAILURE(audit.Check(&rng));
+    ASSERT_NO_FATAL_FAILURE(audit.Check(rng));
     bank.Close();
   }
   printf("%d transfers, %" PRIu64 " settled after a kill\n",
          ledger->CountBegun(), audit.settled());
+  munmap(ledger, sizeof(BankLedger));
+}
+
+TEST_P(TransactionKillTest, LeavesWholeTransactions) {
+  constexpr int kKillsOfABank = 10;
+  const Mode& mode = GetParam();
+  const uint64_t seed = TestSeed();
+  SCOPED_TRACE("TEST_SEED=" + std::to_string(seed));
+  Rng rng(seed);
+  const int kills = EnvironmentInt("VARVE_KILLS", kKillsOfABank);
+  for (int kill = 0; kill < kills; kill += kKillsOfABank) {
+    TempDir dir;
+    const std::string place = dir.Sub(mode.name);
+    ASSERT_EQ(mkdir(place.c_str(), 0755), 0);
+    ASSERT_NO_FATAL_FAILURE(RunBank(place, mode, kKillsOfABank, &rng));
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Modes, TransactionKillTest,

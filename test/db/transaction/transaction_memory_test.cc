@@ -55,7 +55,7 @@ TEST_P(TransactionMemoryTest, OpenTransactionKeepsNoMemoryOfOthersWrites) {
   ASSERT_TRUE(Ok(transaction->Put(family, "account", value + "1")));
   const size_t before = mallinfo2().uordblks;
   const auto megabytes =
-      static_cast<uint64_t>(EnvironmentInt("VARVE_MEMORY_MEGABYTES", 24));
+      static_cast<uint64_t>(EnvironmentInt("VARVE_MEMORY_MEGABYTES", 12));
   size_t most = 0;
   for (uint64_t i = 0; i < megabytes; i += 4) {
     ASSERT_NO_FATAL_FAILURE(Write(4, &rng));

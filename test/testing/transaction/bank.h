@@ -183,6 +183,7 @@ class BankTeller {
     Transaction* const old = transaction_.release();
     transaction_.reset(bank_.Begin(options, old, waits_));
     number_ = ledger_.begun[teller_].load();
+    ASSERT_LT(number_, BankLedger::kMost);
     from_ = static_cast<int>(rng_.Below(BankDb::kAccounts));
     to_ = static_cast<int>(rng_.Below(BankDb::kAccounts - 1));
     if (to_ == from_) to_ = BankDb::kAccounts - 1;
