@@ -138,7 +138,8 @@ struct FamilyOfMain {
   }
 };
 
-// The same, of the database of a handle that an earlier argument has checked.
+// The same, of the database of a handle that another argument checks. It may be
+// null.
 struct FamilyOf {
   const rocksdb_column_family_handle_t* family;
   const rocksdb_t* db;
@@ -146,7 +147,9 @@ struct FamilyOf {
 
   bool ok() const { return Checked().ok(); }
   const char* Problem() const { return Checked().Problem(); }
-  FamilyOfMain Checked() const { return {family, db->main}; }
+  FamilyOfMain Checked() const {
+    return {family, db == nullptr ? nullptr : db->main};
+  }
 };
 
 }  // namespace varve::rocksdb_c

@@ -49,7 +49,7 @@ struct Function {
   }
   bool Destroys() const {
     return std::string(name).ends_with("_destroy") ||
-           std::string(name).ends_with("_close");
+           std::string(name).ends_with("db_close");
   }
 };
 
