@@ -220,7 +220,8 @@ void Recovery::ScanUnusedLogs(RecoveredState* state) const {
         const bool has_marks = HasMarks(record);
         if (has_marks) prepared += batch.count();
         if (!has_marks && batch.count() == 0) continue;
-        unused->end = std::max(unused->end, batch.sequence() + batch.count());
+        const SequenceNumber next = batch.sequence() + batch.count();
+        if (next > 0) unused->end = std::max(unused->end, next - 1);
       }
     } while (reader.SkipDamage());
   }
