@@ -179,7 +179,11 @@ Status TransactionDbImpl::DropColumnFamily(ColumnFamilyHandle* family) {
 
 Status TransactionDbImpl::DropColumnFamilies(
     const std::vector<ColumnFamilyHandle*>& families) {
-  return DB::DropColumnFamilies(families);
+  Status status;
+  for (ColumnFamilyHandle* const family : families) {
+    if (status.ok()) status = DropColumnFamily(family);
+  }
+  return status;
 }
 
 // ---- Opening ----------------------------------------------------------------
