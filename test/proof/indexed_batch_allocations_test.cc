@@ -5,41 +5,10 @@
 // its memory doubles. Method: this program's malloc counts.
 
 #include "test/testing/db_helpers.h"
+#include "test/testing/machine/counted_malloc.h"
 #include "test/testing/test_headers.h"
 #include "varve/merge_operator.h"
 #include "varve/write_batch_with_index.h"
-
-namespace {
-
-thread_local constinit uint64_t allocations = 0;
-
-}  // namespace
-
-// The C library's own, which its public names lead to; operator new calls one
-// of these names.
-extern "C" {
-void* __libc_malloc(size_t size);
-void* __libc_calloc(size_t count, size_t size);
-void* __libc_realloc(void* memory, size_t size);
-void* __libc_memalign(size_t alignment, size_t size);
-
-void* malloc(size_t size) {
-  ++allocations;
-  return __libc_malloc(size);
-}
-void* calloc(size_t count, size_t size) {
-  ++allocations;
-  return __libc_calloc(count, size);
-}
-void* realloc(void* memory, size_t size) {
-  ++allocations;
-  return __libc_realloc(memory, size);
-}
-void* aligned_alloc(size_t alignment, size_t size) {
-  ++allocations;
-  return __libc_memalign(alignment, size);
-}
-}
 
 namespace varve::test {
 namespace {

@@ -6,42 +6,10 @@
 
 #include "experimental/ablation.h"
 #include "test/testing/db_helpers.h"
+#include "test/testing/machine/counted_malloc.h"
 #include "test/testing/temp_dir.h"
 #include "test/testing/test_headers.h"
 #include "varve/listener.h"
-
-namespace {
-
-// The calling thread's allocations.
-thread_local constinit uint64_t allocations = 0;
-
-}  // namespace
-
-// The C library's own, which its public names lead to; operator new calls one
-// of these names.
-extern "C" {
-void* __libc_malloc(size_t size);
-void* __libc_calloc(size_t count, size_t size);
-void* __libc_realloc(void* memory, size_t size);
-void* __libc_memalign(size_t alignment, size_t size);
-
-void* malloc(size_t size) {
-  ++allocations;
-  return __libc_malloc(size);
-}
-void* calloc(size_t count, size_t size) {
-  ++allocations;
-  return __libc_calloc(count, size);
-}
-void* realloc(void* memory, size_t size) {
-  ++allocations;
-  return __libc_realloc(memory, size);
-}
-void* aligned_alloc(size_t alignment, size_t size) {
-  ++allocations;
-  return __libc_memalign(alignment, size);
-}
-}
 
 namespace varve::test {
 namespace {
