@@ -21,24 +21,24 @@ constexpr size_t kNumberDigits = 6;
 
 struct FixedName {
   std::string_view name;
-  FileType type;
+  FileKind type;
 };
 constexpr std::array<FixedName, 5> kFixedNames = {{
-    {"CURRENT", FileType::kCurrent},
-    {"LOCK", FileType::kLock},
-    {"LOG", FileType::kInfoLog},
-    {"LOG.old", FileType::kInfoLog},
-    {"IDENTITY", FileType::kIdentity},
+    {"CURRENT", FileKind::kCurrent},
+    {"LOCK", FileKind::kLock},
+    {"LOG", FileKind::kInfoLog},
+    {"LOG.old", FileKind::kInfoLog},
+    {"IDENTITY", FileKind::kIdentity},
 }};
 
 // The suffixes that may follow a number.
 constexpr std::array<FixedName, 6> kSuffixes = {{
-    {".log", FileType::kWal},
-    {".log.dbtmp", FileType::kTemp},
-    {".sst", FileType::kTable},
-    {".ldb", FileType::kLevelDbTable},
-    {".blob", FileType::kBlob},
-    {kTempSuffix, FileType::kTemp},
+    {".log", FileKind::kWal},
+    {".log.dbtmp", FileKind::kTemp},
+    {".sst", FileKind::kTable},
+    {".ldb", FileKind::kLevelDbTable},
+    {".blob", FileKind::kBlob},
+    {kTempSuffix, FileKind::kTemp},
 }};
 
 bool ConsumePrefix(std::string_view* text, std::string_view prefix) {
@@ -70,7 +70,7 @@ bool ConsumeNumber(std::string_view* text, size_t least_digits,
 }
 
 // Removes all of *text if it is a suffix that may follow a number.
-bool ConsumeSuffix(std::string_view* text, FileType* type) {
+bool ConsumeSuffix(std::string_view* text, FileKind* type) {
   for (const FixedName& suffix : kSuffixes) {
     if (*text == suffix.name) {
       *text = {};
@@ -106,7 +106,7 @@ std::string ManifestName(uint64_t number) {
 
 }  // namespace
 
-bool ParseFileName(const std::string& name, uint64_t* number, FileType* type) {
+bool ParseFileName(const std::string& name, uint64_t* number, FileKind* type) {
   for (const FixedName& fixed : kFixedNames) {
     if (name == fixed.name) {
       *number = 0;
@@ -116,17 +116,17 @@ bool ParseFileName(const std::string& name, uint64_t* number, FileType* type) {
   }
   std::string_view rest = name;
   uint64_t parsed = 0;
-  FileType found = FileType::kTemp;
+  FileKind found = FileKind::kTemp;
   if (ConsumePrefix(&rest, kManifestPrefix)) {
-    found = FileType::kManifest;
+    found = FileKind::kManifest;
     if (!ConsumeNumber(&rest, kNumberDigits, &parsed)) return false;
   } else if (ConsumePrefix(&rest, kOldInfoLogPrefix)) {
-    found = FileType::kInfoLog;
+    found = FileKind::kInfoLog;
     if (!ConsumeNumber(&rest, 1, &parsed)) return false;
   } else if (ConsumePrefix(&rest, kOptionsPrefix)) {
     if (!ConsumeNumber(&rest, kNumberDigits, &parsed)) return false;
     const bool temporary = ConsumePrefix(&rest, kTempSuffix);
-    found = temporary ? FileType::kTemp : FileType::kOptions;
+    found = temporary ? FileKind::kTemp : FileKind::kOptions;
   } else {
     if (!ConsumeNumber(&rest, kNumberDigits, &parsed)) return false;
     if (!ConsumeSuffix(&rest, &found)) return false;
@@ -186,7 +186,7 @@ std::string OldInfoLogFileName(const std::string& directory, uint64_t time_us) {
 void SortOldInfoLogs(uint64_t now_us, std::vector<std::string>* names) {
   const auto age_rank = [now_us](const std::string& name) {
     uint64_t time_us = 0;
-    FileType type = FileType::kInfoLog;
+    FileKind type = FileKind::kInfoLog;
     if (!ParseFileName(name, &time_us, &type)) time_us = 0;
     return std::pair(time_us <= now_us, time_us);
   };
@@ -268,9 +268,9 @@ Status ReadCurrentFile(Env* env, const std::string& directory,
   }
   line.remove_suffix(1);
   uint64_t number = 0;
-  FileType type = FileType::kTemp;
+  FileKind type = FileKind::kTemp;
   std::string name(line);
-  if (!ParseFileName(name, &number, &type) || type != FileType::kManifest) {
+  if (!ParseFileName(name, &number, &type) || type != FileKind::kManifest) {
     return Status::Corruption(path, "does not name a MANIFEST");
   }
   *manifest_name = std::move(name);

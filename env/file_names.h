@@ -16,7 +16,7 @@
 
 namespace varve {
 
-enum class FileType : uint8_t {
+enum class FileKind : uint8_t {
   kWal,           // 000007.log
   kTable,         // 000007.sst
   kLevelDbTable,  // 000007.ldb
@@ -42,7 +42,7 @@ constexpr uint64_t kSpareFileNumbers = uint64_t{1} << 32;
 // with the outputs unchanged, for a name that the engine would not create, such
 // as one with too few digits (7.log, MANIFEST-5), or with a number of more than
 // 64 bits.
-bool ParseFileName(const std::string& name, uint64_t* number, FileType* type);
+bool ParseFileName(const std::string& name, uint64_t* number, FileKind* type);
 
 std::string WalFileName(const std::string& directory, uint64_t number);
 std::string TableFileName(const std::string& directory, uint64_t number);

@@ -91,7 +91,7 @@ Status CheckEntryCount(const TableOutputContext& context,
       std::shared_ptr<Table> table;
       Status status = table_cache->Find(file->table_file(), &table);
       if (!status.ok()) return status;
-      const TableProperties& properties = table->properties();
+      const PropertiesBlock& properties = table->properties();
       // Without properties, as of LevelDB, there are none.
       uint64_t expected =
           properties.num_entries -

@@ -36,8 +36,8 @@ bool HoldsDatabaseFiles(Env* env, const std::string& path) {
   if (!env->GetChildren(path, &names).ok()) return true;
   return std::any_of(names.begin(), names.end(), [](const std::string& name) {
     uint64_t number = 0;
-    FileType type = FileType::kInfoLog;
-    return ParseFileName(name, &number, &type) && type != FileType::kInfoLog;
+    FileKind type = FileKind::kInfoLog;
+    return ParseFileName(name, &number, &type) && type != FileKind::kInfoLog;
   });
 }
 

@@ -95,6 +95,12 @@ class DbCheckpoint final : public Checkpoint {
   Status CreateCheckpoint(const std::string& directory) override {
     return db_->CreateCheckpoint(directory);
   }
+  Status ExportColumnFamily(ColumnFamilyHandle* /*family*/,
+                            const std::string& /*directory*/,
+                            ExportImportFilesMetaData** metadata) override {
+    *metadata = nullptr;
+    return Status::NotSupported("ExportColumnFamily");
+  }
 
  private:
   DB* const db_;

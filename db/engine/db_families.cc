@@ -208,8 +208,8 @@ void DBImpl::RemoveOptionsFilesLocked() {
     status = core_.env->GetChildren(core_.directory.path(), &names);
   for (const std::string& name : names) {
     uint64_t number = 0;
-    FileType type;
-    if (!ParseFileName(name, &number, &type) || type != FileType::kOptions) {
+    FileKind type;
+    if (!ParseFileName(name, &number, &type) || type != FileKind::kOptions) {
       continue;
     }
     const Status removed =

@@ -187,6 +187,14 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   uint64_t GetLatestSequenceNumber() const override;
   Status Close() override;
 
+  // ---- Tables in and out: db/ingestion ----
+
+  // ---- Live files, and calls on single tables ----
+
+  // ---- Options as text, and names ----
+
+  // ---- Further reads ----
+
  private:
   // ---- Opening, closing, column families, and fork() ----
   Status BeginLocked(DbOpening* opening) VARVE_REQUIRES(kDbMutex);

@@ -811,6 +811,10 @@ std::unique_ptr<Iterator> NewDbIterator(const DbIteratorParts& parts,
   return std::unique_ptr<Iterator>(new (state) DbIterator(parts, options));
 }
 
+Status Iterator::Refresh(const Snapshot* /*snapshot*/) {
+  return Status::NotSupported("the iterator cannot be refreshed");
+}
+
 std::unique_ptr<Iterator> NewErrorIterator(Status status) {
   return std::make_unique<ErrorIterator>(std::move(status));
 }

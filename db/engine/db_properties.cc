@@ -87,33 +87,33 @@ constexpr int kAllLevels = -1;
 struct TableTotals {
   uint64_t tables = 0;
   uint64_t file_bytes = 0;
-  TableProperties properties;
+  PropertiesBlock properties;
 
-  void Add(const FileMetaData& file, const TableProperties& other) {
+  void Add(const FileMetaData& file, const PropertiesBlock& other) {
     ++tables;
     file_bytes += file.file_size;
-    for (uint64_t TableProperties::*const field : kFields) {
+    for (uint64_t PropertiesBlock::*const field : kFields) {
       properties.*field += other.*field;
     }
   }
-  static constexpr uint64_t TableProperties::*kFields[] = {
-      &TableProperties::num_data_blocks,
-      &TableProperties::num_entries,
-      &TableProperties::num_deletions,
-      &TableProperties::num_merge_operands,
-      &TableProperties::num_range_deletions,
-      &TableProperties::raw_key_size,
-      &TableProperties::raw_value_size,
-      &TableProperties::data_size,
-      &TableProperties::index_size,
-      &TableProperties::filter_size,
-      &TableProperties::num_filter_entries,
-      &TableProperties::index_partitions,
+  static constexpr uint64_t PropertiesBlock::*kFields[] = {
+      &PropertiesBlock::num_data_blocks,
+      &PropertiesBlock::num_entries,
+      &PropertiesBlock::num_deletions,
+      &PropertiesBlock::num_merge_operands,
+      &PropertiesBlock::num_range_deletions,
+      &PropertiesBlock::raw_key_size,
+      &PropertiesBlock::raw_value_size,
+      &PropertiesBlock::data_size,
+      &PropertiesBlock::index_size,
+      &PropertiesBlock::filter_size,
+      &PropertiesBlock::num_filter_entries,
+      &PropertiesBlock::index_partitions,
   };
 };
 
 std::string Describe(const TableTotals& totals) {
-  const TableProperties& p = totals.properties;
+  const PropertiesBlock& p = totals.properties;
   const auto average = [&p](uint64_t bytes) {
     return p.num_entries == 0 ? 0.0
                               : static_cast<double>(bytes) /
@@ -550,13 +550,13 @@ bool DbProperties::GetTableProperty(const Slice& name, std::string* value) {
   TableTotals totals;
   const auto add_all = [&] {
     VisitTables(level, [&totals](const FileMetaData& file,
-                                 const TableProperties& properties) {
+                                 const PropertiesBlock& properties) {
       totals.Add(file, properties);
     });
   };
   if (ParseLevelProperty(name, kRatio, &level)) {
     add_all();
-    const TableProperties& p = totals.properties;
+    const PropertiesBlock& p = totals.properties;
     *value = std::to_string(
         totals.file_bytes == 0
             ? -1.0
@@ -583,7 +583,7 @@ uint64_t DbProperties::EstimateKeys() {
   }
   family_.super_versions().Release(super_version);
   VisitTables(kAllLevels, [&](const FileMetaData& /*file*/,
-                              const TableProperties& properties) {
+                              const PropertiesBlock& properties) {
     entries += properties.num_entries;
     deletions += properties.num_deletions;
   });

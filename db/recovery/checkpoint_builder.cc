@@ -154,9 +154,9 @@ Status CheckpointBuilder::ChooseTemporary() {
 
 bool CheckpointBuilder::IsOfAnAttempt(const std::string& name) {
   uint64_t number;
-  FileType type;
-  return ParseFileName(name, &number, &type) && type != FileType::kCurrent &&
-         type != FileType::kLock && type != FileType::kInfoLog;
+  FileKind type;
+  return ParseFileName(name, &number, &type) && type != FileKind::kCurrent &&
+         type != FileKind::kLock && type != FileKind::kInfoLog;
 }
 
 Status CheckpointBuilder::RemoveTemporary() {

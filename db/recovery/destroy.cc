@@ -22,7 +22,7 @@ Status ListFiles(Env* env, const std::string& path,
   ReadBestEffortManifest(env, path, *names, &manifest);
   std::erase_if(*names, [&](const std::string& name) {
     uint64_t number;
-    FileType type;
+    FileKind type;
     return !ParseFileName(name, &number, &type) ||
            IsLevelDbGuard(env, path, name) ||
            (!manifest.Names(type, number) &&

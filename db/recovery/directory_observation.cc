@@ -79,10 +79,10 @@ DirectoryObservation ObserveDirectory(Env* env, const std::string& db_path) {
   if (!env->GetChildren(db_path, &names).ok()) return result;
   for (const std::string& name : names) {
     uint64_t number = 0;
-    FileType type;
+    FileKind type;
     if (!ParseFileName(name, &number, &type)) continue;
     ++result.file_count;
-    if (type != FileType::kWal) continue;
+    if (type != FileKind::kWal) continue;
     uint64_t bytes = 0;
     if (env->GetFileSize(db_path + "/" + name, &bytes).ok()) {
       result.log_bytes[number] = bytes;

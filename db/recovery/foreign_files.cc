@@ -169,33 +169,33 @@ bool IsNoFile(Env* env, const std::string& path) {
 
 }  // namespace
 
-bool IsForeignFile(Env* env, const std::string& path, FileType type,
+bool IsForeignFile(Env* env, const std::string& path, FileKind type,
                    uint64_t number, uint64_t next_file_number) {
   const bool is_far =
       number > kMaxFileNumber || (number >= next_file_number &&
                                   number - next_file_number >= kFarFileNumbers);
   Contents contents = Contents::kOwn;
   switch (type) {
-    case FileType::kCurrent:
-    case FileType::kLock:
-    case FileType::kIdentity:
+    case FileKind::kCurrent:
+    case FileKind::kLock:
+    case FileKind::kIdentity:
       return false;  // A database needs them.
     default:
       if (IsNoFile(env, path)) return true;
   }
   switch (type) {
-    case FileType::kWal:
-    case FileType::kManifest:
+    case FileKind::kWal:
+    case FileKind::kManifest:
       contents = ClassifyLog(env, path, number, is_far);
       break;
-    case FileType::kTable:
-    case FileType::kLevelDbTable:
+    case FileKind::kTable:
+    case FileKind::kLevelDbTable:
       contents = ClassifyTable(env, path);
       break;
-    case FileType::kTemp:
+    case FileKind::kTemp:
       contents = ClassifyTemporary(env, path);
       break;
-    case FileType::kInfoLog:
+    case FileKind::kInfoLog:
       // The one in use has no number. A machine's clock may begin at 1970.
       return number != 0 && number < kPlausibleTimeUs &&
              ClassifyInfoLog(env, path) == Contents::kForeign;

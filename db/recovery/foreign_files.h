@@ -38,7 +38,7 @@ constexpr uint64_t kFarFileNumbers = uint64_t{1} << 20;
 // Regular files can be foreign only if their type is identified by contents.
 // CURRENT, LOCK and IDENTITY never are. `next_file_number` is the MANIFEST's,
 // or a bound of it. Returns false if the file cannot be read.
-bool IsForeignFile(Env* env, const std::string& path, FileType type,
+bool IsForeignFile(Env* env, const std::string& path, FileKind type,
                    uint64_t number, uint64_t next_file_number);
 
 }  // namespace varve

@@ -63,13 +63,13 @@ void RemoveLeftovers(const DbDirectory& place,
   if (!env->GetChildren(place.path(), &names).ok()) return;
   for (const std::string& name : names) {
     uint64_t number = 0;
-    FileType type;
+    FileKind type;
     if (!ParseFileName(name, &number, &type)) continue;
     if (live.foreign.contains(name)) continue;
     bool keep = true;
     switch (type) {
-      case FileType::kTable:
-      case FileType::kLevelDbTable:
+      case FileKind::kTable:
+      case FileKind::kLevelDbTable:
         // A table that no edit names is the output of a job that died. Or the
         // MANIFEST has lost its end.
         keep = std::binary_search(live.tables.begin(), live.tables.end(),
@@ -77,13 +77,13 @@ void RemoveLeftovers(const DbDirectory& place,
                (number >= live.next_file_number &&
                 KeepUnknownTable(place, table_caches, log, name, number));
         break;
-      case FileType::kWal:
+      case FileKind::kWal:
         keep = number >= live.log_number;
         break;
-      case FileType::kManifest:
+      case FileKind::kManifest:
         keep = number >= live.manifest_number;
         break;
-      case FileType::kTemp:
+      case FileKind::kTemp:
         keep = IsLevelDbGuard(env, place.path(), name);
         break;
       default:
@@ -104,7 +104,7 @@ void RemoveOldInfoLogs(const DbDirectory& place,
   for (size_t i = 0; i + kInfoLogsToKeep < names.size(); ++i) {
     const std::string path = place.path() + "/" + names[i];
     uint64_t time_us = 0;
-    FileType type = FileType::kInfoLog;
+    FileKind type = FileKind::kInfoLog;
     if (ParseFileName(names[i], &time_us, &type) &&
         IsForeignFile(env, path, type, time_us, 0)) {
       continue;

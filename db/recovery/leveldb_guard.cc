@@ -36,8 +36,8 @@ std::string Join(const std::string& directory, const std::string& name) {
   return directory + "/" + name;
 }
 
-bool IsTable(FileType type) {
-  return type == FileType::kTable || type == FileType::kLevelDbTable;
+bool IsTable(FileKind type) {
+  return type == FileKind::kTable || type == FileKind::kLevelDbTable;
 }
 
 // The files of lost/ that belong to the database.
@@ -51,10 +51,10 @@ class MovedFiles {
     if (none() || !env_->GetChildren(path, &names).ok()) return;
     for (const std::string& name : names) {
       uint64_t number = 0;
-      FileType type;
+      FileKind type;
       if (!ParseFileName(name, &number, &type)) continue;
       if (IsTable(type)) tables_.insert(number);
-      if (type == FileType::kWal) logs_.insert(number);
+      if (type == FileKind::kWal) logs_.insert(number);
     }
   }
 
@@ -64,8 +64,8 @@ class MovedFiles {
     std::string newest;
     for (const std::string& name : lost_names_) {
       uint64_t number = 0;
-      FileType type;
-      if (!ParseFileName(name, &number, &type) || type != FileType::kManifest ||
+      FileKind type;
+      if (!ParseFileName(name, &number, &type) || type != FileKind::kManifest ||
           (!newest.empty() && number <= manifest->manifest_number)) {
         continue;
       }
@@ -85,10 +85,10 @@ class MovedFiles {
     std::vector<std::string> needed;
     for (const std::string& name : lost_names_) {
       uint64_t number = 0;
-      FileType type;
+      FileKind type;
       if (!ParseFileName(name, &number, &type)) continue;
       if ((IsTable(type) && !tables_.contains(number) && names_table(number)) ||
-          (type == FileType::kWal && !logs_.contains(number) &&
+          (type == FileKind::kWal && !logs_.contains(number) &&
            replays_log(number))) {
         needed.push_back(name);
       }

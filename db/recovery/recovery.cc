@@ -196,24 +196,24 @@ Status Recovery::ListDirectory(RecoveredState* state) {
   if (!status.ok()) return status;
   for (const std::string& name : names) {
     uint64_t number = 0;
-    FileType type;
+    FileKind type;
     if (name == "lost") has_lost_ = true;
     if (!ParseFileName(name, &number, &type) ||
         IsLevelDbGuard(options_.env, db_path_, name)) {
       continue;
     }
     switch (type) {
-      case FileType::kCurrent:
+      case FileKind::kCurrent:
         has_current_ = true;
         break;
-      case FileType::kWal:
+      case FileKind::kWal:
         state->wal_numbers.push_back(number);
         break;
-      case FileType::kInfoLog:
+      case FileKind::kInfoLog:
         if (name != "LOG") state->old_info_logs.push_back(name);
         continue;  // The number of an old one is a time.
-      case FileType::kTable:
-      case FileType::kLevelDbTable:
+      case FileKind::kTable:
+      case FileKind::kLevelDbTable:
         table_numbers_.push_back(number);
         break;
       default:
@@ -228,15 +228,15 @@ Status Recovery::ListDirectory(RecoveredState* state) {
 bool Recovery::IsNamed(const ManifestState& manifest,
                        const Entry& entry) const {
   switch (entry.type) {
-    case FileType::kWal:
+    case FileKind::kWal:
       return entry.number == manifest.FirstLogNumber() ||
              entry.number == manifest.prev_log_number;
-    case FileType::kTable:
-    case FileType::kLevelDbTable:
+    case FileKind::kTable:
+    case FileKind::kLevelDbTable:
       return std::binary_search(live_tables_.begin(), live_tables_.end(),
                                 entry.number);
     default:
-      return entry.type == FileType::kManifest &&
+      return entry.type == FileKind::kManifest &&
              entry.number == manifest.manifest_number;
   }
 }
@@ -255,20 +255,20 @@ void Recovery::PassForeignFiles(RecoveredState* state) {
           "%s is not the database's, by its kind or contents: left alone",
           entry.name.c_str());
       state->foreign_files.insert(entry.name);
-      if (entry.type == FileType::kWal) {
+      if (entry.type == FileKind::kWal) {
         std::erase(state->wal_numbers, entry.number);
-      } else if (entry.type == FileType::kTable ||
-                 entry.type == FileType::kLevelDbTable) {
+      } else if (entry.type == FileKind::kTable ||
+                 entry.type == FileKind::kLevelDbTable) {
         std::erase(table_numbers_, entry.number);
       }
       // New files do not get its number either. A far number needs no such
       // care.
       if (entry.number >= manifest.next_file_number + kFarFileNumbers) continue;
-    } else if (entry.type == FileType::kManifest) {
+    } else if (entry.type == FileKind::kManifest) {
       ++manifest_count_;
-    } else if (entry.type == FileType::kTemp) {
+    } else if (entry.type == FileKind::kTemp) {
       state->temporary_files.push_back(entry.name);
-    } else if (entry.type == FileType::kOptions) {
+    } else if (entry.type == FileKind::kOptions) {
       options_number_ = std::max(options_number_, entry.number);
       state->has_options_files = true;
     }

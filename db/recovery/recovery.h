@@ -131,7 +131,7 @@ class Recovery {
   struct Entry {
     std::string name;
     uint64_t number;
-    FileType type;
+    FileKind type;
   };
 
   Status ListDirectory(RecoveredState* state);

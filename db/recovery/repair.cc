@@ -91,14 +91,14 @@ class Repairer {
   struct OldFile {
     std::string name;
     uint64_t number;
-    FileType type;
+    FileKind type;
     std::string lost_name;  // The path in lost/.
     bool has_lost_name = false;
     bool is_gone = false;  // The name was removed.
   };
 
-  static bool IsTable(FileType type) {
-    return type == FileType::kTable || type == FileType::kLevelDbTable;
+  static bool IsTable(FileKind type) {
+    return type == FileKind::kTable || type == FileKind::kLevelDbTable;
   }
 
   Status List() {
@@ -110,13 +110,13 @@ class Repairer {
     manifest_ = BestEffortManifest();
     ReadBestEffortManifest(env_, path_, names, &manifest_);
     for (const std::string& name : names) {
-      OldFile file{name, 0, FileType::kTemp, "", false, false};
+      OldFile file{name, 0, FileKind::kTemp, "", false, false};
       if (!ParseFileName(name, &file.number, &file.type) ||
           IsLevelDbGuard(env_, path_, name)) {
         continue;
       }
       // The number of an old info log is a time.
-      if (file.type == FileType::kInfoLog) continue;
+      if (file.type == FileKind::kInfoLog) continue;
       if (IsForeign(file)) {
         // New files do not get its number, unless it is too far to be reached.
         if (!IsFar(file)) {
@@ -124,21 +124,21 @@ class Repairer {
         }
         continue;
       }
-      if (file.type == FileType::kBlob) {
+      if (file.type == FileKind::kBlob) {
         return Status::NotSupported(path_ + "/" + name, "blob files");
       }
       status = NoteNumber(file);
       if (!status.ok()) return status;
       // Files of an interrupted repair or recovery.
-      if (file.type == FileType::kTemp && file.number != 0 &&
+      if (file.type == FileKind::kTemp && file.number != 0 &&
           path_ + "/" + name == TempFileName(path_, file.number)) {
         temporary_files_.push_back(name);
       }
-      if (file.type == FileType::kOptions) {
+      if (file.type == FileKind::kOptions) {
         options_number_ = std::max(options_number_, file.number);
       }
-      if (IsTable(file.type) || file.type == FileType::kWal ||
-          file.type == FileType::kManifest || file.type == FileType::kCurrent) {
+      if (IsTable(file.type) || file.type == FileKind::kWal ||
+          file.type == FileKind::kManifest || file.type == FileKind::kCurrent) {
         old_files_.push_back(std::move(file));
       }
     }
@@ -153,7 +153,7 @@ class Repairer {
     // It often does not exist.
     env_->GetChildren(lost_path_, &names).IgnoreError();
     for (const std::string& name : names) {
-      OldFile file{name, 0, FileType::kTemp, "", false, false};
+      OldFile file{name, 0, FileKind::kTemp, "", false, false};
       if (ParseFileName(name, &file.number, &file.type)) {
         NoteNumber(file).IgnoreError();
       }
@@ -204,7 +204,7 @@ class Repairer {
       if (!IsTable(old.type) || manifest_.removed.contains(old.number)) {
         continue;
       }
-      TableProperties properties;
+      PropertiesBlock properties;
       Status status = ReadProperties(old, &properties);
       // A damaged one may not show its properties.
       if (status.ok()) families_->NoteTable(old.number, properties);
@@ -217,7 +217,7 @@ class Repairer {
                : CheckKeyFolding(manifest_.key_folding, options_.Default());
   }
 
-  Status ReadProperties(const OldFile& old, TableProperties* properties) {
+  Status ReadProperties(const OldFile& old, PropertiesBlock* properties) {
     TableReaderOptions options;
     options.file_name = path_ + "/" + old.name;
     std::unique_ptr<RandomAccessFile> file;
@@ -246,7 +246,7 @@ class Repairer {
     }
     tables_end_ = position_;
     for (const OldFile& old : old_files_) {
-      if (old.type != FileType::kWal || manifest_.IsObsoleteLog(old.number)) {
+      if (old.type != FileKind::kWal || manifest_.IsObsoleteLog(old.number)) {
         continue;
       }
       Status status = SalvageLog(old.number, path_ + "/" + old.name);
@@ -425,7 +425,7 @@ class Repairer {
       return status;
     }
     return family->CopyReadable(path, table,
-                                old.type == FileType::kLevelDbTable,
+                                old.type == FileKind::kLevelDbTable,
                                 rank ? *rank : family->NewRank());
   }
 
@@ -514,7 +514,7 @@ class Repairer {
       old.has_lost_name = status.ok();
       if (!status.IsNotSupported()) continue;
       // Nothing of CURRENT's kind may stand in the way of the new one.
-      status = old.type == FileType::kCurrent
+      status = old.type == FileKind::kCurrent
                    ? env_->RenameFile(path, old.lost_name)
                    : Status::OK();
     }
@@ -540,7 +540,7 @@ class Repairer {
     Status status;
     for (const OldFile& old : old_files_) {
       if (!status.ok()) return status;
-      if (old.type == FileType::kCurrent) continue;  // It is a new one.
+      if (old.type == FileKind::kCurrent) continue;  // It is a new one.
       if (!old.is_gone) status = RemoveOldName(old);
     }
     if (status.ok()) status = directory_->Sync();

@@ -84,7 +84,7 @@ uint32_t RepairFamilies::max_id() const {
 // ---- Names and options ------------------------------------------------------
 
 void RepairFamilies::NoteTable(uint64_t number,
-                               const TableProperties& properties) {
+                               const PropertiesBlock& properties) {
   uint64_t id = properties.column_family_id;
   if (id == kUnknownColumnFamilyId) id = 0;
   const auto known = manifest_.tables.find(number);

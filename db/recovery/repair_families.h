@@ -50,7 +50,7 @@ class RepairFamilies final : private MemTableChooser, private SectionKeeper {
   RepairFamilies& operator=(const RepairFamilies&) = delete;
 
   // Notes what a table says of itself.
-  void NoteTable(uint64_t number, const TableProperties& properties);
+  void NoteTable(uint64_t number, const PropertiesBlock& properties);
   // Names the families and chooses their options, after all tables were noted.
   // Returns InvalidArgument if a comparator is not the one in the options,
   // NotSupported if it shows a feature that Varve does not have.

@@ -140,15 +140,15 @@ bool ReadOne(Env* env, const std::string& path, uint64_t number,
 
 }  // namespace
 
-bool BestEffortManifest::Names(FileType type, uint64_t number) const {
+bool BestEffortManifest::Names(FileKind type, uint64_t number) const {
   switch (type) {
-    case FileType::kWal:
+    case FileKind::kWal:
       return number == first_log_number || number == prev_log_number;
-    case FileType::kTable:
-    case FileType::kLevelDbTable:
+    case FileKind::kTable:
+    case FileKind::kLevelDbTable:
       return tables.contains(number) || removed.contains(number);
     default:
-      return type == FileType::kManifest &&
+      return type == FileKind::kManifest &&
              (number == manifest_number || number == current_number);
   }
 }
@@ -159,15 +159,15 @@ void ReadBestEffortManifest(Env* env, const std::string& db_path,
   std::vector<std::pair<uint64_t, std::string>> manifests;
   for (std::string& name : names) {
     uint64_t number = 0;
-    FileType type;
-    if (ParseFileName(name, &number, &type) && type == FileType::kManifest) {
+    FileKind type;
+    if (ParseFileName(name, &number, &type) && type == FileKind::kManifest) {
       manifests.emplace_back(number, std::move(name));
     }
   }
   std::sort(manifests.rbegin(), manifests.rend());
   std::string current;
   if (ReadCurrentFile(env, db_path, &current).ok()) {
-    FileType type;
+    FileKind type;
     ParseFileName(current, &manifest->current_number, &type);
     std::stable_partition(manifests.begin(), manifests.end(),
                           [&](const auto& m) { return m.second == current; });

@@ -53,7 +53,7 @@ struct BestEffortManifest {
   bool has_all_families = false;
 
   // Returns whether the file belongs to the database, by the MANIFEST.
-  bool Names(FileType type, uint64_t number) const;
+  bool Names(FileKind type, uint64_t number) const;
   // Returns whether all updates of the log are in tables, by the MANIFEST.
   bool IsObsoleteLog(uint64_t number) const {
     return number < first_log_number && number != prev_log_number;

@@ -310,7 +310,7 @@ Status ReadManifest(Env* env, const std::string& db_path,
   std::string name;
   Status status = ReadCurrentFile(env, db_path, &name);
   if (!status.ok()) return status;
-  FileType type;
+  FileKind type;
   if (!ParseFileName(name, &state->manifest_number, &type)) {
     return Status::Corruption(CurrentFileName(db_path), "names no MANIFEST");
   }

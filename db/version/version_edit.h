@@ -134,7 +134,7 @@ struct FileMetaData {
     // acquire: as in TableCache::Find.
     const Table* const open = table.table.load(std::memory_order_acquire);
     if (open != nullptr) {
-      const TableProperties& properties = open->properties();
+      const PropertiesBlock& properties = open->properties();
       if (found.oldest_ancestor_s == 0) {
         found.oldest_ancestor_s = properties.creation_time_s;
       }

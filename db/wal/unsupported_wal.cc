@@ -55,8 +55,8 @@ Status CheckLogDirectory(Env* env, const std::string& db_path,
   }
   for (const std::string& name : names) {
     uint64_t number = 0;
-    FileType type;
-    if (!ParseFileName(name, &number, &type) || type != FileType::kWal ||
+    FileKind type;
+    if (!ParseFileName(name, &number, &type) || type != FileKind::kWal ||
         number < first_log) {
       continue;
     }

@@ -39,6 +39,13 @@ class VARVE_EXPORT Checkpoint {
   // - IOError and others: the copy is removed. It is left complete if it could
   //   neither be made durable nor be removed.
   virtual Status CreateCheckpoint(const std::string& directory) = 0;
+
+  // Flushes the family, and links its tables into the new `directory`, for
+  // DB::CreateColumnFamilyWithImport of any database. Stores what that needs in
+  // *metadata, which the caller owns. Errors: as CreateCheckpoint.
+  virtual Status ExportColumnFamily(ColumnFamilyHandle* family,
+                                    const std::string& directory,
+                                    ExportImportFilesMetaData** metadata) = 0;
 };
 
 }  // namespace varve

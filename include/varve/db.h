@@ -4,16 +4,20 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "varve/column_family.h"
 #include "varve/export.h"
+#include "varve/external_files.h"
 #include "varve/iterator.h"
+#include "varve/metadata.h"
 #include "varve/options.h"
 #include "varve/pinnable_slice.h"
 #include "varve/slice.h"
 #include "varve/status.h"
+#include "varve/table_properties.h"
 #include "varve/write_batch.h"
 
 namespace varve {
@@ -49,6 +53,26 @@ class VARVE_EXPORT PinnedSnapshot : public Snapshot {
 struct Range {
   Slice start;
   Slice limit;
+};
+
+// A range of keys; a null bound is the first or the last key.
+struct RangePtr {
+  const Slice* start = nullptr;
+  const Slice* limit = nullptr;
+};
+
+// Options of DB::GetMergeOperands.
+struct GetMergeOperandsOptions {
+  // Room in the caller's array. More operands are an error, Incomplete.
+  int expected_max_number_of_operands = 0;
+};
+
+// Options of DB::CompactFiles.
+struct CompactionOptions {
+  // Compression of the output. Not set: as the level's.
+  std::optional<CompressionType> compression;
+  // Cut the output at this many bytes.
+  uint64_t output_file_size_limit = UINT64_MAX;
 };
 
 // A persistent ordered map from keys to values.
@@ -462,6 +486,112 @@ class VARVE_EXPORT DB {
 
   // Returns the sequence number of the newest update.
   virtual uint64_t GetLatestSequenceNumber() const = 0;
+
+  // ---- Tables in and out: docs/ingestion.md, docs/live_files.md ----
+  // The calls below return NotSupported for a DB that does not have them, for
+  // example one of a program's own class.
+
+  // Adds tables that SstFileWriter wrote, of Varve or of RocksDB, in one step:
+  // after a crash either all files of all families are there or none. The keys
+  // are newer than all that is in the database, except with ingest_behind. On
+  // success the database owns its own name for each file. Later files of the
+  // same family win; ranges of files that overlap get ascending numbers.
+  //
+  // Errors, after which nothing has changed: InvalidArgument if a file is no
+  // table of SstFileWriter or the options forbid it; Corruption and IOError.
+  virtual Status IngestExternalFiles(
+      const std::vector<IngestExternalFileArg>& arguments);
+  Status IngestExternalFile(ColumnFamilyHandle* family,
+                            const std::vector<std::string>& files,
+                            const IngestExternalFileOptions& options);
+  Status IngestExternalFile(const std::vector<std::string>& files,
+                            const IngestExternalFileOptions& options) {
+    return IngestExternalFile(nullptr, files, options);
+  }
+  // Creates a family of the tables that Checkpoint::ExportColumnFamily made.
+  virtual Status CreateColumnFamilyWithImport(
+      const ColumnFamilyOptions& family_options, const std::string& name,
+      const ImportColumnFamilyOptions& options,
+      const ExportImportFilesMetaData& metadata, ColumnFamilyHandle** handle);
+
+  // Keep obsolete tables and logs until as many calls enable their removal.
+  virtual Status DisableFileDeletions();
+  virtual Status EnableFileDeletions();
+  // Stores the names, with a slash in front, of the tables, CURRENT, the
+  // MANIFEST and the OPTIONS file, and the MANIFEST's valid bytes. Flushes all
+  // families first if `flush` is true. Logs are not among them.
+  virtual Status GetLiveFiles(std::vector<std::string>* files,
+                              uint64_t* manifest_file_size, bool flush = true);
+  // Stores all files of one state of the database, with logs.
+  virtual Status GetLiveFilesStorageInfo(
+      const LiveFilesStorageInfoOptions& options,
+      std::vector<LiveFileStorageInfo>* files);
+  // Stores the tables of all families.
+  virtual void GetLiveFilesMetaData(std::vector<LiveFileMetaData>* metadata);
+  virtual void GetColumnFamilyMetaData(ColumnFamilyHandle* family,
+                                       ColumnFamilyMetaData* metadata);
+  // Stores all logs, oldest first; the newest log.
+  virtual Status GetSortedWalFiles(VectorWalPtr* files);
+  virtual Status GetCurrentWalFile(std::unique_ptr<WalFile>* file);
+  // Stores the smallest creation time of the tables, in seconds since 1970, or
+  // 0 if one does not know its own.
+  virtual Status GetCreationTimeOfOldestFile(uint64_t* creation_time);
+
+  // Removes the tables that lie as a whole in one of the ranges, without a
+  // compaction, in one step. Level 0 is kept. Snapshots lose the keys, too, and
+  // an older value of a removed key can become visible. With `include_end`, the
+  // limits belong to the ranges.
+  virtual Status DeleteFilesInRanges(ColumnFamilyHandle* family,
+                                     const RangePtr* ranges, size_t count,
+                                     bool include_end = true);
+  // Compacts the named tables into `output_level`. Returns InvalidArgument if
+  // one does not exist, and Aborted if one is in a compaction. The new tables'
+  // names are stored in *outputs unless it is null.
+  virtual Status CompactFiles(const CompactionOptions& options,
+                              ColumnFamilyHandle* family,
+                              const std::vector<std::string>& inputs,
+                              int output_level,
+                              std::vector<std::string>* outputs = nullptr);
+  // Marks the tables of [*begin, *end] for compaction, and returns.
+  virtual Status SuggestCompactRange(ColumnFamilyHandle* family,
+                                     const Slice* begin, const Slice* end);
+  // Moves all tables of level 0 to the empty `target_level`. Returns
+  // InvalidArgument if they overlap, or a level down to it is not empty.
+  virtual Status PromoteL0(ColumnFamilyHandle* family, int target_level);
+
+  // Store the properties of all tables, or of the tables that overlap the
+  // ranges. Reads files that are not open.
+  virtual Status GetPropertiesOfAllTables(ColumnFamilyHandle* family,
+                                          TablePropertiesCollection* result);
+  virtual Status GetPropertiesOfTablesInRange(
+      ColumnFamilyHandle* family, const Range* ranges, size_t count,
+      TablePropertiesCollection* result);
+
+  // ---- Further reads and names ----
+
+  // Returns false only if the key does not exist. Reads no file. If the value
+  // is in memory, stores it in *value, and true in *value_found; both can be
+  // null.
+  virtual bool KeyMayExist(const ReadOptions& options,
+                           ColumnFamilyHandle* family, const Slice& key,
+                           std::string* value, bool* value_found = nullptr);
+  // Stores the operands of the key, oldest first, in operands[i], and how many
+  // in *count. A value below them is the first. Returns Incomplete and the
+  // number if there are more than expected, NotFound if there is no entry.
+  virtual Status GetMergeOperands(const ReadOptions& options,
+                                  ColumnFamilyHandle* family, const Slice& key,
+                                  PinnableSlice* operands,
+                                  GetMergeOperandsOptions* limits, int* count);
+  // Returns the path that Open got, and its Env.
+  virtual const std::string& GetName() const;
+  virtual Env* GetEnv() const;
+  // Return the present options.
+  virtual Options GetOptions(ColumnFamilyHandle* family = nullptr) const;
+  virtual DBOptions GetDBOptions() const;
+  // Changes options of the database, as SetOptions does for a family. The
+  // comment of an option says whether it can be changed.
+  virtual Status SetDBOptions(
+      const std::map<std::string, std::string>& changes);
 };
 
 // Deletes the files of the database in `path`, of all its column families, and

@@ -9,6 +9,8 @@
 
 namespace varve {
 
+class Snapshot;
+
 // Iterates over the entries of a database in the order of its comparator. It
 // shows the state of the database at its creation, or at
 // ReadOptions::snapshot.
@@ -48,6 +50,11 @@ class VARVE_EXPORT Iterator {
   // Returns OK at the end of the data, otherwise the error that ended the
   // iteration.
   virtual Status status() const = 0;
+
+  // Shows the present state of the database, or the state of `snapshot`, from
+  // the next seek on; the iterator is not valid until then. Returns
+  // NotSupported for an iterator that cannot.
+  virtual Status Refresh(const Snapshot* snapshot = nullptr);
 
  protected:
   // Set by every move, so that Valid, key and value need no virtual call.

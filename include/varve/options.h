@@ -28,7 +28,10 @@ class EventListener;
 struct Experiment;
 class MergeOperator;
 class RateLimiter;
+class SliceTransform;
 class Snapshot;
+class SstFileManager;
+class TablePropertiesCollectorFactory;
 class WriteBufferManager;
 
 // How recovery treats a damaged write-ahead log.
@@ -51,6 +54,19 @@ enum class KeyCase : uint8_t {
   // them by their bytes, and returns them from iterators. A folded key can be
   // longer than the original.
   kInsensitive,
+};
+
+// The form of a table's index.
+enum class IndexType : uint8_t {
+  kBinarySearch = 0,         // One sorted block.
+  kTwoLevelIndexSearch = 2,  // Partitions, and an index of them.
+};
+
+// Where a read may look.
+enum class ReadTier : uint8_t {
+  kReadAllTier = 0,     // In memory and in files. The default.
+  kBlockCacheTier = 1,  // In memory only; Incomplete if that does not tell.
+  kPersistedTier = 2,   // Not in updates that only a memtable has, without log.
 };
 
 // Options of a database as a whole.
@@ -156,6 +172,11 @@ struct VARVE_USES_CONTAINERS DBOptions {
   // logs. The property varve.oldest-log tells which family needs the oldest
   // log. Default: 0.
   uint64_t max_total_wal_size = 0;
+
+  // Bounds the space of tables, and the rate at which obsolete ones are
+  // removed; see varve/sst_file_manager.h. If null, neither is bounded.
+  // Default: null.
+  std::shared_ptr<SstFileManager> sst_file_manager;
 
   // ---- Flush and compaction ----
 
@@ -274,6 +295,39 @@ struct VARVE_USES_CONTAINERS ColumnFamilyOptions {
   // to 9 for Zlib, -7 to 22 for ZSTD. 0 selects the compression library's
   // default. Default: 0.
   int compression_level = 0;
+
+  // The form of a table's index. With kTwoLevelIndexSearch it is cut into
+  // partitions of metadata_block_size, which are read and evicted like blocks,
+  // so a database much larger than memory needs one small index block per
+  // table. Default: kBinarySearch.
+  IndexType index_type = IndexType::kBinarySearch;
+  uint64_t metadata_block_size = 4 << 10;
+
+  // Cut filters into partitions, too. Only with kTwoLevelIndexSearch.
+  // Default: false.
+  bool partition_filters = false;
+
+  // Maps keys to the prefixes by which filters and seeks work. See
+  // varve/slice_transform.h and docs/prefixes.md. Can be changed from one Open
+  // to the next. Default: null.
+  std::shared_ptr<const SliceTransform> prefix_extractor;
+
+  // Add whole keys to filters. If false, and there is a prefix_extractor,
+  // filters have prefixes only, and take less space. Default: true.
+  bool whole_key_filtering = true;
+
+  // Size of a filter of prefixes for each memtable, as a part of
+  // write_buffer_size. [0, 0.25]. 0 means none. Default: 0.
+  double memtable_prefix_bloom_size_ratio = 0;
+
+  // Collect facts about new tables; see varve/table_properties.h.
+  // Default: none.
+  std::vector<std::shared_ptr<TablePropertiesCollectorFactory>>
+      table_properties_collector_factories;
+
+  // Keep the last level for IngestExternalFileOptions::ingest_behind:
+  // compactions do not write to it, and drop no deletions. Default: false.
+  bool allow_ingest_behind = false;
 
   // Creates the filters in tables. A Bloom filter with 10 bits per key saves
   // almost all table reads for absent keys. If null, tables have no filter.
@@ -407,6 +461,39 @@ struct ReadOptions {
   // Bytes that an iterator reads ahead in table files. 0 selects automatic
   // readahead, which grows with sequential reads. Default: 0.
   size_t readahead_size = 0;
+
+  // Where the read may look. kPersistedTier is for Get and MultiGet.
+  // Default: kReadAllTier.
+  ReadTier read_tier = ReadTier::kReadAllTier;
+
+  // End an iterator where the prefix of its last seek's target ends. Only with
+  // a prefix_extractor. Default: false.
+  bool prefix_same_as_start = false;
+
+  // Iterate over all keys, whatever filters by prefix say. If false, an
+  // iterator may be asked only for keys with the prefix of its seek's target.
+  // Only matters with a prefix_extractor. Default: false.
+  bool total_order_seek = false;
+
+  // As total_order_seek, but use filters by prefix where the bounds show that
+  // the result is the same. Default: false.
+  bool auto_prefix_mode = false;
+
+  // An iterator that sees updates made after its creation: a seek after the end
+  // was reached shows what is new. Default: false.
+  bool tailing = false;
+
+  // End an iterator with Incomplete when it has passed more than this many
+  // hidden entries in a row. 0 means no limit. Default: 0.
+  uint64_t max_skippable_internal_keys = 0;
+
+  // Return TimedOut when the DB's clock (Env::NowMicros) is at or after this
+  // many microseconds. Checked before each read of a file. 0 means never.
+  // Default: 0.
+  uint64_t deadline = 0;
+
+  // A hint that reads of an iterator may run ahead of it. Default: false.
+  bool async_io = false;
 };
 
 // Options of a single write.

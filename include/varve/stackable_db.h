@@ -240,6 +240,93 @@ class VARVE_EXPORT StackableDB : public DB {
   uint64_t GetLatestSequenceNumber() const override {
     return db_->GetLatestSequenceNumber();
   }
+  Status IngestExternalFiles(
+      const std::vector<IngestExternalFileArg>& arguments) override {
+    return db_->IngestExternalFiles(arguments);
+  }
+  Status CreateColumnFamilyWithImport(const ColumnFamilyOptions& family_options,
+                                      const std::string& name,
+                                      const ImportColumnFamilyOptions& options,
+                                      const ExportImportFilesMetaData& metadata,
+                                      ColumnFamilyHandle** handle) override {
+    return db_->CreateColumnFamilyWithImport(family_options, name, options,
+                                             metadata, handle);
+  }
+  Status DisableFileDeletions() override { return db_->DisableFileDeletions(); }
+  Status EnableFileDeletions() override { return db_->EnableFileDeletions(); }
+  Status GetLiveFiles(std::vector<std::string>* files,
+                      uint64_t* manifest_file_size, bool flush) override {
+    return db_->GetLiveFiles(files, manifest_file_size, flush);
+  }
+  Status GetLiveFilesStorageInfo(
+      const LiveFilesStorageInfoOptions& options,
+      std::vector<LiveFileStorageInfo>* files) override {
+    return db_->GetLiveFilesStorageInfo(options, files);
+  }
+  void GetLiveFilesMetaData(std::vector<LiveFileMetaData>* metadata) override {
+    db_->GetLiveFilesMetaData(metadata);
+  }
+  void GetColumnFamilyMetaData(ColumnFamilyHandle* family,
+                               ColumnFamilyMetaData* metadata) override {
+    db_->GetColumnFamilyMetaData(family, metadata);
+  }
+  Status GetSortedWalFiles(VectorWalPtr* files) override {
+    return db_->GetSortedWalFiles(files);
+  }
+  Status GetCurrentWalFile(std::unique_ptr<WalFile>* file) override {
+    return db_->GetCurrentWalFile(file);
+  }
+  Status GetCreationTimeOfOldestFile(uint64_t* creation_time) override {
+    return db_->GetCreationTimeOfOldestFile(creation_time);
+  }
+  Status DeleteFilesInRanges(ColumnFamilyHandle* family, const RangePtr* ranges,
+                             size_t count, bool include_end) override {
+    return db_->DeleteFilesInRanges(family, ranges, count, include_end);
+  }
+  Status CompactFiles(const CompactionOptions& options,
+                      ColumnFamilyHandle* family,
+                      const std::vector<std::string>& inputs, int output_level,
+                      std::vector<std::string>* outputs) override {
+    return db_->CompactFiles(options, family, inputs, output_level, outputs);
+  }
+  Status SuggestCompactRange(ColumnFamilyHandle* family, const Slice* begin,
+                             const Slice* end) override {
+    return db_->SuggestCompactRange(family, begin, end);
+  }
+  Status PromoteL0(ColumnFamilyHandle* family, int target_level) override {
+    return db_->PromoteL0(family, target_level);
+  }
+  Status GetPropertiesOfAllTables(ColumnFamilyHandle* family,
+                                  TablePropertiesCollection* result) override {
+    return db_->GetPropertiesOfAllTables(family, result);
+  }
+  Status GetPropertiesOfTablesInRange(
+      ColumnFamilyHandle* family, const Range* ranges, size_t count,
+      TablePropertiesCollection* result) override {
+    return db_->GetPropertiesOfTablesInRange(family, ranges, count, result);
+  }
+  bool KeyMayExist(const ReadOptions& options, ColumnFamilyHandle* family,
+                   const Slice& key, std::string* value,
+                   bool* value_found) override {
+    return db_->KeyMayExist(options, family, key, value, value_found);
+  }
+  Status GetMergeOperands(const ReadOptions& options,
+                          ColumnFamilyHandle* family, const Slice& key,
+                          PinnableSlice* operands,
+                          GetMergeOperandsOptions* limits,
+                          int* count) override {
+    return db_->GetMergeOperands(options, family, key, operands, limits, count);
+  }
+  const std::string& GetName() const override { return db_->GetName(); }
+  Env* GetEnv() const override { return db_->GetEnv(); }
+  Options GetOptions(ColumnFamilyHandle* family) const override {
+    return db_->GetOptions(family);
+  }
+  DBOptions GetDBOptions() const override { return db_->GetDBOptions(); }
+  Status SetDBOptions(
+      const std::map<std::string, std::string>& changes) override {
+    return db_->SetDBOptions(changes);
+  }
 
  private:
   const std::shared_ptr<DB> db_;

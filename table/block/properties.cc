@@ -28,9 +28,9 @@ constexpr std::string_view kGlobalSequence =
 
 // Each parses a value into its field. Returns false if the value is invalid.
 // `offset` is the value's offset in the block's body.
-template <bool TableProperties::*kMember>
+template <bool PropertiesBlock::*kMember>
 bool ParseVarintFlag(Slice value, uint64_t /*offset*/,
-                     TableProperties* result) {
+                     PropertiesBlock* result) {
   uint64_t number;
   if (!GetVarint64(&value, &number)) return false;
   result->*kMember = number != 0;
@@ -38,26 +38,26 @@ bool ParseVarintFlag(Slice value, uint64_t /*offset*/,
 }
 
 // A number that is not written.
-template <uint64_t TableProperties::*kMember>
-bool ParseVarint(Slice value, uint64_t /*offset*/, TableProperties* result) {
+template <uint64_t PropertiesBlock::*kMember>
+bool ParseVarint(Slice value, uint64_t /*offset*/, PropertiesBlock* result) {
   return GetVarint64(&value, &(result->*kMember));
 }
 
 // Any other text is false: a filter may be used only for keys that it was
 // certainly built for.
-template <bool TableProperties::*kMember>
-bool ParseTextFlag(Slice value, uint64_t /*offset*/, TableProperties* result) {
+template <bool PropertiesBlock::*kMember>
+bool ParseTextFlag(Slice value, uint64_t /*offset*/, PropertiesBlock* result) {
   result->*kMember = value == "1";
   return true;
 }
 
-template <uint32_t TableProperties::*kMember>
-bool ParseFixed32(Slice value, uint64_t /*offset*/, TableProperties* result) {
+template <uint32_t PropertiesBlock::*kMember>
+bool ParseFixed32(Slice value, uint64_t /*offset*/, PropertiesBlock* result) {
   return GetFixed32(&value, &(result->*kMember));
 }
 
 bool ParseGlobalSequence(Slice value, uint64_t offset,
-                         TableProperties* result) {
+                         PropertiesBlock* result) {
   result->has_global_sequence = true;
   result->global_sequence_offset = offset;
   return GetFixed64(&value, &result->global_sequence);
@@ -66,20 +66,20 @@ bool ParseGlobalSequence(Slice value, uint64_t offset,
 // A known property and its type: a varint number, a text, or a value with a
 // parser of its own.
 struct Field {
-  using Parse = bool (*)(Slice value, uint64_t offset, TableProperties* result);
+  using Parse = bool (*)(Slice value, uint64_t offset, PropertiesBlock* result);
 
-  constexpr Field(std::string_view its_name, uint64_t TableProperties::*member)
+  constexpr Field(std::string_view its_name, uint64_t PropertiesBlock::*member)
       : name(its_name), number(member) {}
   constexpr Field(std::string_view its_name,
-                  std::string TableProperties::*member, bool is_for_people)
+                  std::string PropertiesBlock::*member, bool is_for_people)
       : name(its_name), text(member), for_people(is_for_people) {}
   constexpr Field(std::string_view its_name, Parse its_parse)
       : name(its_name), parse(its_parse) {}
 
   std::string_view name;
   // One of these is not null.
-  uint64_t TableProperties::*number = nullptr;
-  std::string TableProperties::*text = nullptr;
+  uint64_t PropertiesBlock::*number = nullptr;
+  std::string PropertiesBlock::*text = nullptr;
   Parse parse = nullptr;
 
   bool for_people = false;  // Reading does not depend on it.
@@ -87,45 +87,45 @@ struct Field {
 
 // Sorted by name, as in the block.
 constexpr Field kFields[] = {
-    {kIndexType, &ParseFixed32<&TableProperties::index_type>},
-    {kPrefixFiltering, &ParseTextFlag<&TableProperties::prefix_filtering>},
-    {kWholeKeyFiltering, &ParseTextFlag<&TableProperties::whole_key_filtering>},
-    {"rocksdb.column.family.id", &TableProperties::column_family_id},
-    {"rocksdb.column.family.name", &TableProperties::column_family_name, true},
-    {"rocksdb.comparator", &TableProperties::comparator, false},
-    {"rocksdb.compression", &TableProperties::compression, false},
-    {"rocksdb.creating.db.identity", &TableProperties::db_identity, true},
-    {"rocksdb.creating.session.identity", &TableProperties::session_identity,
+    {kIndexType, &ParseFixed32<&PropertiesBlock::index_type>},
+    {kPrefixFiltering, &ParseTextFlag<&PropertiesBlock::prefix_filtering>},
+    {kWholeKeyFiltering, &ParseTextFlag<&PropertiesBlock::whole_key_filtering>},
+    {"rocksdb.column.family.id", &PropertiesBlock::column_family_id},
+    {"rocksdb.column.family.name", &PropertiesBlock::column_family_name, true},
+    {"rocksdb.comparator", &PropertiesBlock::comparator, false},
+    {"rocksdb.compression", &PropertiesBlock::compression, false},
+    {"rocksdb.creating.db.identity", &PropertiesBlock::db_identity, true},
+    {"rocksdb.creating.session.identity", &PropertiesBlock::session_identity,
      true},
-    {"rocksdb.creation.time", &TableProperties::creation_time_s},
-    {"rocksdb.data.size", &TableProperties::data_size},
-    {"rocksdb.deleted.keys", &TableProperties::num_deletions},
+    {"rocksdb.creation.time", &PropertiesBlock::creation_time_s},
+    {"rocksdb.data.size", &PropertiesBlock::data_size},
+    {"rocksdb.deleted.keys", &PropertiesBlock::num_deletions},
     {kGlobalSequence, &ParseGlobalSequence},
-    {kExternalVersion, &ParseFixed32<&TableProperties::external_version>},
-    {"rocksdb.file.creation.time", &TableProperties::file_creation_time_s},
-    {"rocksdb.filter.policy", &TableProperties::filter_policy, true},
-    {"rocksdb.filter.size", &TableProperties::filter_size},
-    {"rocksdb.format.version", &TableProperties::format_version},
+    {kExternalVersion, &ParseFixed32<&PropertiesBlock::external_version>},
+    {"rocksdb.file.creation.time", &PropertiesBlock::file_creation_time_s},
+    {"rocksdb.filter.policy", &PropertiesBlock::filter_policy, true},
+    {"rocksdb.filter.size", &PropertiesBlock::filter_size},
+    {"rocksdb.format.version", &PropertiesBlock::format_version},
     {kIndexKeyIsUserKey,
-     &ParseVarintFlag<&TableProperties::index_key_is_user_key>},
+     &ParseVarintFlag<&PropertiesBlock::index_key_is_user_key>},
     {"rocksdb.index.partitions",
-     &ParseVarint<&TableProperties::index_partitions>},
-    {"rocksdb.index.size", &TableProperties::index_size},
+     &ParseVarint<&PropertiesBlock::index_partitions>},
+    {"rocksdb.index.size", &PropertiesBlock::index_size},
     {kIndexValueIsDeltaEncoded,
-     &ParseVarintFlag<&TableProperties::index_value_is_delta_encoded>},
-    {"rocksdb.merge.operands", &TableProperties::num_merge_operands},
-    {"rocksdb.num.data.blocks", &TableProperties::num_data_blocks},
-    {"rocksdb.num.entries", &TableProperties::num_entries},
-    {"rocksdb.num.filter_entries", &TableProperties::num_filter_entries},
-    {"rocksdb.num.range-deletions", &TableProperties::num_range_deletions},
-    {"rocksdb.oldest.key.time", &TableProperties::oldest_key_time_s},
-    {"rocksdb.original.file.number", &TableProperties::original_file_number},
-    {"rocksdb.raw.key.size", &TableProperties::raw_key_size},
-    {"rocksdb.raw.value.size", &TableProperties::raw_value_size},
+     &ParseVarintFlag<&PropertiesBlock::index_value_is_delta_encoded>},
+    {"rocksdb.merge.operands", &PropertiesBlock::num_merge_operands},
+    {"rocksdb.num.data.blocks", &PropertiesBlock::num_data_blocks},
+    {"rocksdb.num.entries", &PropertiesBlock::num_entries},
+    {"rocksdb.num.filter_entries", &PropertiesBlock::num_filter_entries},
+    {"rocksdb.num.range-deletions", &PropertiesBlock::num_range_deletions},
+    {"rocksdb.oldest.key.time", &PropertiesBlock::oldest_key_time_s},
+    {"rocksdb.original.file.number", &PropertiesBlock::original_file_number},
+    {"rocksdb.raw.key.size", &PropertiesBlock::raw_key_size},
+    {"rocksdb.raw.value.size", &PropertiesBlock::raw_value_size},
     {"rocksdb.top-level.index.size",
-     &ParseVarint<&TableProperties::top_level_index_size>},
-    {"varve.hidden.entries", &TableProperties::num_hidden_entries},
-    {"varve.longest.dead.run", &TableProperties::longest_dead_run},
+     &ParseVarint<&PropertiesBlock::top_level_index_size>},
+    {"varve.hidden.entries", &PropertiesBlock::num_hidden_entries},
+    {"varve.longest.dead.run", &PropertiesBlock::longest_dead_run},
 };
 static_assert(std::is_sorted(std::begin(kFields), std::end(kFields),
                              [](const Field& a, const Field& b) {
@@ -154,7 +154,7 @@ std::string Fixed64Text(uint64_t value) {
 constexpr size_t kMinOthers = 8;
 
 bool SetField(const Field& field, Slice value, uint64_t offset,
-              OtherProperties others, TableProperties* result) {
+              OtherProperties others, PropertiesBlock* result) {
   if (field.number != nullptr) {
     return GetVarint64(&value, &(result->*field.number));
   }
@@ -169,7 +169,7 @@ bool SetField(const Field& field, Slice value, uint64_t offset,
 
 }  // namespace
 
-DeadEntries DeadEntriesOf(const TableProperties& properties) {
+DeadEntries DeadEntriesOf(const PropertiesBlock& properties) {
   DeadEntries dead;
   const uint64_t ranges =
       std::min(properties.num_range_deletions, properties.num_entries);
@@ -187,7 +187,7 @@ DeadEntries DeadEntriesOf(const TableProperties& properties) {
   return dead;
 }
 
-std::string EncodeProperties(const TableProperties& properties) {
+std::string EncodeProperties(const PropertiesBlock& properties) {
   auto all = properties.other;
   const auto add = [&all](std::string_view name, std::string value) {
     all.emplace_back(name, std::move(value));
@@ -219,8 +219,8 @@ std::string EncodeProperties(const TableProperties& properties) {
 }
 
 Status DecodeProperties(const Slice& block_body, const std::string& file_name,
-                        TableProperties* result, OtherProperties others) {
-  *result = TableProperties();
+                        PropertiesBlock* result, OtherProperties others) {
+  *result = PropertiesBlock();
   const auto context = [&] { return file_name + ": properties block"; };
   BlockTail tail;
   Status status = DecodeBlockTail(block_body, &tail);

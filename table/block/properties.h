@@ -17,7 +17,7 @@ constexpr uint32_t kTwoLevelIndexType = 2;
 
 // The contents of a table's properties block. Fields that a file lacks keep
 // these defaults.
-struct TableProperties {
+struct PropertiesBlock {
   // How to read the table.
   bool index_key_is_user_key = false;
   bool index_value_is_delta_encoded = false;
@@ -89,12 +89,12 @@ struct DeadEntries {
 // Returns the counts of a table with these properties, which may be damaged. No
 // count is larger than the number of entries. They are not known if the
 // properties claim no entries, because LevelDB's tables have no properties.
-DeadEntries DeadEntriesOf(const TableProperties& properties);
+DeadEntries DeadEntriesOf(const PropertiesBlock& properties);
 
 // Returns the body of the properties block. Omits empty texts, and properties
 // that only ingested files or partitioned indexes have. REQUIRES: no name in
 // `other` is the name of a field.
-std::string EncodeProperties(const TableProperties& properties);
+std::string EncodeProperties(const PropertiesBlock& properties);
 
 // Whether to keep properties without a field, and texts that only people read.
 // Readers of the table's entries do not need them, and they would take memory
@@ -105,7 +105,7 @@ enum class OtherProperties : uint8_t { kKept, kLeftOut };
 // starts from the defaults. Returns Corruption if the body is not a block, if
 // its names are out of order, or if the value of a field is invalid.
 Status DecodeProperties(const Slice& block_body, const std::string& file_name,
-                        TableProperties* result,
+                        PropertiesBlock* result,
                         OtherProperties others = OtherProperties::kKept);
 
 }  // namespace varve

@@ -164,7 +164,7 @@ struct TableBuilder::Rep {
   BlockBuilder range_deletions;
   IndexBuilder index;
   TableFilterBuilder filter;
-  TableProperties properties;
+  PropertiesBlock properties;
   uint64_t dead_run = 0;  // Successive dead entries up to the last entry.
   // The last user key has a value or a deletion: more than merge operands.
   bool hides_older = false;

@@ -131,7 +131,7 @@ Status BlockLoader::ReadMetaBlock(MetaKind kind, const BlockHandle& handle,
 Status BlockLoader::ReadProperties(const BlockHandle& handle,
                                    ReadaheadBuffer* readahead,
                                    OtherProperties others,
-                                   TableProperties* properties) const {
+                                   PropertiesBlock* properties) const {
   FileBody body;
   Status s = ReadRaw(handle, readahead, &body);
   if (!s.ok()) return s;
@@ -139,7 +139,7 @@ Status BlockLoader::ReadProperties(const BlockHandle& handle,
   if (s.IsCorruption()) {
     std::string before = body.raw.ToString();
     const Slice suspect_body(before.data(), static_cast<size_t>(handle.size));
-    TableProperties suspect;
+    PropertiesBlock suspect;
     if (DecodeProperties(suspect_body, file_name_, &suspect,
                          OtherProperties::kLeftOut)
             .ok() &&

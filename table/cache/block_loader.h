@@ -120,7 +120,7 @@ class BlockLoader {
   // verified with a zero in that place.
   Status ReadProperties(const BlockHandle& handle, ReadaheadBuffer* readahead,
                         OtherProperties others,
-                        TableProperties* properties) const;
+                        PropertiesBlock* properties) const;
   // Verifies only the checksum of a block.
   Status CheckBlock(const BlockHandle& handle,
                     ReadaheadBuffer* readahead) const;

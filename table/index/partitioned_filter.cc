@@ -8,7 +8,7 @@
 namespace varve {
 
 Status PartitionedFilter::Init(BlockContents body,
-                               const TableProperties& properties,
+                               const PropertiesBlock& properties,
                                uint64_t file_size,
                                const InternalKeyComparator* comparator) {
   Status s = separators_.Decode(std::move(body),

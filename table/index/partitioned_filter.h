@@ -38,7 +38,7 @@ class PartitionedFilter {
   // Corruption does not name the file. It is also returned if separators are
   // out of order, because keys would then be searched in the wrong partition.
   // REQUIRES: called once.
-  Status Init(BlockContents body, const TableProperties& properties,
+  Status Init(BlockContents body, const PropertiesBlock& properties,
               uint64_t file_size, const InternalKeyComparator* comparator);
 
   // Returns the number of partitions.

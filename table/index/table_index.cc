@@ -58,7 +58,7 @@ class TableIndex::Scanner {
  public:
   // `blocks` is the budget for the blocks that the entries name. It must
   // outlive the scanner.
-  Scanner(const Slice& entries, const TableProperties& properties,
+  Scanner(const Slice& entries, const PropertiesBlock& properties,
           uint64_t file_size, ByteBudget* blocks)
       : user_keys_(properties.index_key_is_user_key),
         delta_(properties.index_value_is_delta_encoded),
@@ -119,7 +119,7 @@ class TableIndex::Scanner {
   Status status_;
 };
 
-Status TableIndex::CheckSupported(const TableProperties& properties) {
+Status TableIndex::CheckSupported(const PropertiesBlock& properties) {
   if (properties.index_type > kBinarySearchWithFirstKey) {
     return Status::NotSupported("index type " +
                                 std::to_string(properties.index_type));
@@ -127,7 +127,7 @@ Status TableIndex::CheckSupported(const TableProperties& properties) {
   return Status();
 }
 
-Status TableIndex::Decode(BlockContents body, const TableProperties& properties,
+Status TableIndex::Decode(BlockContents body, const PropertiesBlock& properties,
                           uint64_t file_size,
                           const InternalKeyComparator* comparator,
                           bool binary_search,
@@ -239,16 +239,16 @@ bool TableIndex::UseEntries(const Slice& body, const BlockTail& tail,
   return true;
 }
 
-TableProperties TableIndex::FormOfPartitionNames(
-    const TableProperties& properties) {
-  TableProperties form;
+PropertiesBlock TableIndex::FormOfPartitionNames(
+    const PropertiesBlock& properties) {
+  PropertiesBlock form;
   form.index_key_is_user_key = properties.index_key_is_user_key;
   form.index_value_is_delta_encoded = properties.index_value_is_delta_encoded;
   return form;
 }
 
 Status TableIndex::ListHandles(const Slice& body,
-                               const TableProperties& properties,
+                               const PropertiesBlock& properties,
                                uint64_t file_size,
                                std::vector<BlockHandle>* handles) {
   handles->clear();
@@ -263,7 +263,7 @@ Status TableIndex::ListHandles(const Slice& body,
 }
 
 Status TableIndex::CopyEntries(const Slice& entries,
-                               const TableProperties& properties,
+                               const PropertiesBlock& properties,
                                uint64_t file_size) {
   // Minimum sizes of entries and blocks, whatever the properties say.
   const size_t expected =
@@ -279,7 +279,7 @@ Status TableIndex::CopyEntries(const Slice& entries,
 }
 
 Status TableIndex::CopyPartitions(const Slice& body, const BlockTail& tail,
-                                  const TableProperties& properties,
+                                  const PropertiesBlock& properties,
                                   uint64_t file_size,
                                   const ReadPartition& read_partition) {
   // Partitions and data blocks do not overlap, so they share a budget.

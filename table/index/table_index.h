@@ -64,7 +64,7 @@ class TableIndex {
   TableIndex& operator=(const TableIndex&) = delete;
 
   // Returns NotSupported if Decode cannot decode this kind of index.
-  static Status CheckSupported(const TableProperties& properties);
+  static Status CheckSupported(const PropertiesBlock& properties);
 
   // Reads the body of a partition, decompressed. It is valid until the next
   // call. An error names the file and the block.
@@ -78,24 +78,24 @@ class TableIndex {
   // Partitions are read in the order of their keys. A call that fails may be
   // repeated. REQUIRES: no call has succeeded; `read_partition` is set if
   // IsPartitioned(properties).
-  Status Decode(BlockContents body, const TableProperties& properties,
+  Status Decode(BlockContents body, const PropertiesBlock& properties,
                 uint64_t file_size, const InternalKeyComparator* comparator,
                 bool binary_search, const ReadPartition& read_partition = {});
 
   // Returns whether the entries of the table's index name partitions.
-  static bool IsPartitioned(const TableProperties& properties) {
+  static bool IsPartitioned(const PropertiesBlock& properties) {
     return properties.index_type == kTwoLevelIndexType;
   }
   // Returns the form of a block that names partitions, of the index or of a
   // filter: the index's, but never with a first key.
-  static TableProperties FormOfPartitionNames(
-      const TableProperties& properties);
+  static PropertiesBlock FormOfPartitionNames(
+      const PropertiesBlock& properties);
   // Replaces *handles by the handles of the entries of a block that names
   // partitions, or of a partition, in their order. Entries have no first keys.
   // All handles are inside `file_size`, and together not larger. Errors as from
   // Decode.
   static Status ListHandles(const Slice& body,
-                            const TableProperties& properties,
+                            const PropertiesBlock& properties,
                             uint64_t file_size,
                             std::vector<BlockHandle>* handles);
 
@@ -185,11 +185,11 @@ class TableIndex {
   // they are. Returns false, and does nothing, if the body is not of this form.
   bool UseEntries(const Slice& body, const BlockTail& tail, uint64_t file_size);
   // Decodes entries of any form into arena_ and starts_.
-  Status CopyEntries(const Slice& entries, const TableProperties& properties,
+  Status CopyEntries(const Slice& entries, const PropertiesBlock& properties,
                      uint64_t file_size);
   // Decodes the entries of all partitions into arena_ and starts_.
   Status CopyPartitions(const Slice& body, const BlockTail& tail,
-                        const TableProperties& properties, uint64_t file_size,
+                        const PropertiesBlock& properties, uint64_t file_size,
                         const ReadPartition& read_partition);
   // Copies the rest of one index block's entries, up to a size of arena_.
   Status CopyFrom(Scanner* entry, size_t max_arena_size);

@@ -198,7 +198,7 @@ class Table {
   // Reads every block, verifies checksums, and checks every entry.
   Status VerifyChecksum() const;
 
-  const TableProperties& properties() const { return core_.properties; }
+  const PropertiesBlock& properties() const { return core_.properties; }
   // Returns the parts that a TableIterator reads. They live as long as the
   // table.
   const TableCore& core() const { return core_; }

@@ -72,7 +72,7 @@ struct TableCore {
   Footer footer;
   std::unique_ptr<BlockLoader> loader;
   bool names_meta_blocks = false;  // The metaindex lists them.
-  TableProperties properties;
+  PropertiesBlock properties;
   // Replaces the sequence numbers of all keys, if not 0.
   SequenceNumber global_sequence = 0;
   TableIndex index;

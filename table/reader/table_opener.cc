@@ -275,7 +275,7 @@ Status TableOpener::ReadTableProperties() {
 }
 
 Status TableOpener::CheckProperties() const {
-  const TableProperties& properties = core_.properties;
+  const PropertiesBlock& properties = core_.properties;
   const std::string& comparator = properties.comparator;
   const char* const expected =
       core_.options.comparator->user_comparator()->Name();
@@ -303,7 +303,7 @@ Status TableOpener::CheckProperties() const {
 }
 
 Status TableOpener::FindGlobalSequence() {
-  const TableProperties& properties = core_.properties;
+  const PropertiesBlock& properties = core_.properties;
   if (properties.external_version < kFirstVersionWithGlobalSequence) {
     if (!properties.has_global_sequence) return Status();
     return Status::Corruption(
@@ -616,7 +616,7 @@ Status TableOpener::RunOnDamaged(bool* index_is_whole) {
     FindGlobalSequence().IgnoreError();  // Then keys keep their own.
   } else {
     // All tables of this version have it, except with rare options of RocksDB.
-    core_.properties = TableProperties();
+    core_.properties = PropertiesBlock();
     core_.properties.index_key_is_user_key = core_.footer.format_version >= 3;
     core_.properties.index_value_is_delta_encoded =
         core_.footer.format_version >= 4;
@@ -655,7 +655,7 @@ Status OpenTable(const TableReaderOptions& options,
 
 Status ReadPropertiesOf(const TableReaderOptions& options,
                         std::unique_ptr<RandomAccessFile> file,
-                        TableProperties* properties) {
+                        PropertiesBlock* properties) {
   TableCore core;
   core.options.file_name = options.file_name;
   core.options.file_size = options.file_size;

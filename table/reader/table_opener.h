@@ -40,6 +40,6 @@ Status OpenDamagedTable(const TableReaderOptions& options,
 // and size in `options` are used.
 Status ReadPropertiesOf(const TableReaderOptions& options,
                         std::unique_ptr<RandomAccessFile> file,
-                        TableProperties* properties);
+                        PropertiesBlock* properties);
 
 }  // namespace varve

@@ -121,7 +121,7 @@ Status TableVerifier::VerifyMetaBlocks() {
     const Slice name(block.first);
     if (name == Slice(kPropertiesBlockName) ||
         name == Slice(kOldPropertiesBlockName)) {
-      TableProperties properties;
+      PropertiesBlock properties;
       s = loader.ReadProperties(block.second, &readahead_,
                                 OtherProperties::kLeftOut, &properties);
     } else if (name.starts_with(kPartitionedFilterPrefix)) {

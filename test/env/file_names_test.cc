@@ -16,30 +16,30 @@ TEST(FileNamesTest, ParsesEveryKind) {
   const struct {
     const char* name;
     uint64_t number;
-    FileType type;
+    FileKind type;
   } cases[] = {
-      {"000007.log", 7, FileType::kWal},
-      {"1234567.log", 1234567, FileType::kWal},
-      {"1234567.sst", 1234567, FileType::kTable},
-      {"000007.ldb", 7, FileType::kLevelDbTable},
-      {"000007.blob", 7, FileType::kBlob},
-      {"000007.dbtmp", 7, FileType::kTemp},
-      {"000007.log.dbtmp", 7, FileType::kTemp},
-      {"18446744073709551615.sst", UINT64_MAX, FileType::kTable},
-      {"MANIFEST-000005", 5, FileType::kManifest},
-      {"MANIFEST-1732500000", 1732500000, FileType::kManifest},
-      {"OPTIONS-000009", 9, FileType::kOptions},
-      {"OPTIONS-000009.dbtmp", 9, FileType::kTemp},
-      {"CURRENT", 0, FileType::kCurrent},
-      {"LOCK", 0, FileType::kLock},
-      {"IDENTITY", 0, FileType::kIdentity},
-      {"LOG", 0, FileType::kInfoLog},
-      {"LOG.old", 0, FileType::kInfoLog},
-      {"LOG.old.1700000000123456", 1700000000123456, FileType::kInfoLog},
+      {"000007.log", 7, FileKind::kWal},
+      {"1234567.log", 1234567, FileKind::kWal},
+      {"1234567.sst", 1234567, FileKind::kTable},
+      {"000007.ldb", 7, FileKind::kLevelDbTable},
+      {"000007.blob", 7, FileKind::kBlob},
+      {"000007.dbtmp", 7, FileKind::kTemp},
+      {"000007.log.dbtmp", 7, FileKind::kTemp},
+      {"18446744073709551615.sst", UINT64_MAX, FileKind::kTable},
+      {"MANIFEST-000005", 5, FileKind::kManifest},
+      {"MANIFEST-1732500000", 1732500000, FileKind::kManifest},
+      {"OPTIONS-000009", 9, FileKind::kOptions},
+      {"OPTIONS-000009.dbtmp", 9, FileKind::kTemp},
+      {"CURRENT", 0, FileKind::kCurrent},
+      {"LOCK", 0, FileKind::kLock},
+      {"IDENTITY", 0, FileKind::kIdentity},
+      {"LOG", 0, FileKind::kInfoLog},
+      {"LOG.old", 0, FileKind::kInfoLog},
+      {"LOG.old.1700000000123456", 1700000000123456, FileKind::kInfoLog},
   };
   for (const auto& c : cases) {
     uint64_t number = 99;
-    FileType type = FileType::kOptions;
+    FileKind type = FileKind::kOptions;
     EXPECT_TRUE(ParseFileName(c.name, &number, &type)) << c.name;
     EXPECT_EQ(number, c.number) << c.name;
     EXPECT_EQ(type, c.type) << c.name;
@@ -106,13 +106,13 @@ TEST(FileNamesTest, RefusesForeignNames) {
   };
   for (const char* name : names) {
     uint64_t number = 99;
-    FileType type = FileType::kBlob;
+    FileKind type = FileKind::kBlob;
     EXPECT_FALSE(ParseFileName(name, &number, &type)) << name;
     EXPECT_EQ(number, 99u) << name;
-    EXPECT_EQ(type, FileType::kBlob) << name;
+    EXPECT_EQ(type, FileKind::kBlob) << name;
   }
   uint64_t number = 0;
-  FileType type = FileType::kBlob;
+  FileKind type = FileKind::kBlob;
   EXPECT_FALSE(ParseFileName(std::string("000007.sst\0", 11), &number, &type));
 }
 
@@ -130,11 +130,11 @@ TEST(FileNamesTest, MakesNamesThatParseBack) {
   EXPECT_EQ(OldInfoLogFileName("d", 12), "d/LOG.old.12");
   for (const uint64_t number : {uint64_t{0}, uint64_t{999999}, UINT64_MAX}) {
     uint64_t parsed = 1;
-    FileType type = FileType::kBlob;
+    FileKind type = FileKind::kBlob;
     ASSERT_TRUE(
         ParseFileName(TableFileName("", number).substr(1), &parsed, &type));
     EXPECT_EQ(parsed, number);
-    EXPECT_EQ(type, FileType::kTable);
+    EXPECT_EQ(type, FileKind::kTable);
   }
 }
 

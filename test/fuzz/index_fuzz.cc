@@ -20,7 +20,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   constexpr uint64_t kFileSize = 1 << 20;
   Choices choices(Bytes(data, size));
   const uint8_t flags = choices.Byte();
-  TableProperties properties;
+  PropertiesBlock properties;
   properties.index_key_is_user_key = (flags & 1) != 0;
   properties.index_value_is_delta_encoded = (flags & 2) != 0;
   properties.index_type = (flags & 4) != 0 ? 3 : 0;

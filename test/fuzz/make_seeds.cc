@@ -92,7 +92,7 @@ class Seeds {
     std::string tail;
     PutFixed32(&tail, static_cast<uint32_t>(file.size()));
     Add("footer", name, tail + file.substr(file.size() - footer.size));
-    TableProperties properties;
+    PropertiesBlock properties;
     std::string filter_partitions;
     EntryScanner metas(Entries(Body(file, footer.metaindex)));
     while (metas.Next()) {
@@ -149,7 +149,7 @@ class Seeds {
 
   // The first partitions that a block names, and such a block for them.
   void AddPartitions(const std::string& file, const std::string& name,
-                     uint32_t format_version, const TableProperties& properties,
+                     uint32_t format_version, const PropertiesBlock& properties,
                      const Slice& top, int flags) {
     constexpr size_t kMaxPartitions = 4;
     const bool delta = properties.index_value_is_delta_encoded;

@@ -29,7 +29,7 @@ BlockContents Contents(const Slice& body) {
 }
 
 void UseIndex(const Slice& top, const Slice& file, bool binary_search,
-              const TableProperties& properties,
+              const PropertiesBlock& properties,
               const InternalKeyComparator* comparator) {
   TableIndex index;
   const auto read = [&file](const BlockHandle& handle, Slice* body) {
@@ -57,7 +57,7 @@ void UseIndex(const Slice& top, const Slice& file, bool binary_search,
 }
 
 void UseFilter(const Slice& top, const Slice& file,
-               const TableProperties& properties,
+               const PropertiesBlock& properties,
                const InternalKeyComparator* comparator) {
   PartitionedFilter filter;
   if (!filter.Init(Contents(top), properties, kFileSize, comparator).ok()) {
@@ -91,7 +91,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   Choices choices(Bytes(data, size));
   const uint8_t flags = choices.Byte();
   const size_t top_size = choices.Byte() | size_t{choices.Byte()} << 8;
-  TableProperties properties;
+  PropertiesBlock properties;
   properties.index_key_is_user_key = (flags & 1) != 0;
   properties.index_value_is_delta_encoded = (flags & 2) != 0;
   properties.index_type = kTwoLevelIndexType;

@@ -11,9 +11,9 @@
 extern "C" int LLVMFuzzerTestOneInput(const uint8_t* data, size_t size) {
   using namespace varve;
   using namespace varve::fuzz;
-  TableProperties properties;
+  PropertiesBlock properties;
   if (!DecodeProperties(Bytes(data, size), "f", &properties).ok()) return 0;
-  TableProperties second;
+  PropertiesBlock second;
   const Status again =
       DecodeProperties(EncodeProperties(properties), "f", &second);
   Require(again.ok(), "it reads what it writes");

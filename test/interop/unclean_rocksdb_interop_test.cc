@@ -26,10 +26,10 @@ TEST_F(UncleanRocksDbTest, UnknownTableBesideALogThatNeverWas) {
   std::string table;
   for (const auto& entry : std::filesystem::directory_iterator(path_)) {
     uint64_t number = 0;
-    FileType type;
+    FileKind type;
     if (!ParseFileName(entry.path().filename(), &number, &type)) continue;
-    if (type != FileType::kInfoLog) largest = std::max(largest, number);
-    if (type == FileType::kTable) table = entry.path();
+    if (type != FileKind::kInfoLog) largest = std::max(largest, number);
+    if (type == FileKind::kTable) table = entry.path();
   }
   ASSERT_FALSE(table.empty());
   std::filesystem::copy(table, TableFileName(path_, largest + 1));

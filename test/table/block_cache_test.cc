@@ -57,7 +57,7 @@ class TestTable {
     BlockContents contents;
     memcpy(contents.buffer.Reserve(body.size()), body.data(), body.size());
     contents.size = body.size();
-    TableProperties properties;
+    PropertiesBlock properties;
     properties.index_key_is_user_key = true;
     properties.index_value_is_delta_encoded = true;
     static const InternalKeyComparator comparator(BytewiseComparator());

@@ -28,8 +28,8 @@ std::string MakeBlock(
   return *builder.Finish();
 }
 
-TableProperties MakeProperties() {
-  TableProperties p;
+PropertiesBlock MakeProperties() {
+  PropertiesBlock p;
   p.index_key_is_user_key = true;
   p.index_value_is_delta_encoded = true;
   p.whole_key_filtering = true;
@@ -48,7 +48,7 @@ TableProperties MakeProperties() {
 }
 
 TEST(PropertiesTest, CountsOfDeadEntriesAreBounded) {
-  TableProperties p;
+  PropertiesBlock p;
   EXPECT_FALSE(DeadEntriesOf(p).known);
   p.num_entries = 10;
   p.num_deletions = 5;
@@ -63,11 +63,11 @@ TEST(PropertiesTest, CountsOfDeadEntriesAreBounded) {
   EXPECT_EQ(dead.longest_run, 6u);
   EXPECT_EQ(dead.Dead(), 7u);
   // Damaged ones.
-  for (uint64_t TableProperties::*const field :
-       {&TableProperties::num_deletions, &TableProperties::num_range_deletions,
-        &TableProperties::num_hidden_entries,
-        &TableProperties::longest_dead_run}) {
-    TableProperties q = p;
+  for (uint64_t PropertiesBlock::*const field :
+       {&PropertiesBlock::num_deletions, &PropertiesBlock::num_range_deletions,
+        &PropertiesBlock::num_hidden_entries,
+        &PropertiesBlock::longest_dead_run}) {
+    PropertiesBlock q = p;
     q.*field = UINT64_MAX;
     dead = DeadEntriesOf(q);
     EXPECT_LE(dead.entries, 10u);
@@ -79,8 +79,8 @@ TEST(PropertiesTest, CountsOfDeadEntriesAreBounded) {
 }
 
 TEST(PropertiesTest, RoundTrips) {
-  const TableProperties p = MakeProperties();
-  TableProperties q;
+  const PropertiesBlock p = MakeProperties();
+  PropertiesBlock q;
   ASSERT_TRUE(Ok(DecodeProperties(EncodeProperties(p), "f", &q)));
   EXPECT_TRUE(q.index_key_is_user_key);
   EXPECT_TRUE(q.index_value_is_delta_encoded);
@@ -101,12 +101,12 @@ TEST(PropertiesTest, RoundTrips) {
 }
 
 TEST(PropertiesTest, ReportsTheOffsetOfTheGlobalSequence) {
-  TableProperties p = MakeProperties();
+  PropertiesBlock p = MakeProperties();
   p.external_version = 2;
   p.has_global_sequence = true;
   p.global_sequence = 0x1122334455667788;
   const std::string body = EncodeProperties(p);
-  TableProperties q;
+  PropertiesBlock q;
   ASSERT_TRUE(DecodeProperties(body, "f", &q).ok());
   EXPECT_EQ(q.external_version, 2u);
   EXPECT_TRUE(q.has_global_sequence);
@@ -117,7 +117,7 @@ TEST(PropertiesTest, ReportsTheOffsetOfTheGlobalSequence) {
 }
 
 TEST(PropertiesTest, KeepsDefaultsOfMissingFields) {
-  TableProperties p;
+  PropertiesBlock p;
   ASSERT_TRUE(DecodeProperties(MakeBlock({}), "f", &p).ok());
   EXPECT_FALSE(p.index_key_is_user_key);
   EXPECT_FALSE(p.index_value_is_delta_encoded);
@@ -129,7 +129,7 @@ TEST(PropertiesTest, KeepsDefaultsOfMissingFields) {
 TEST(PropertiesTest, UnderstandsRocksDbs) {
   const testing::TableBytes table(
       testing::ReadFixture("rocksdb-bloom-xxh3/db/000012.sst"));
-  const TableProperties& p = table.properties();
+  const PropertiesBlock& p = table.properties();
   EXPECT_TRUE(p.index_key_is_user_key);
   EXPECT_TRUE(p.whole_key_filtering);
   EXPECT_FALSE(p.prefix_filtering);
@@ -148,7 +148,7 @@ TEST(PropertiesTest, UnderstandsRocksDbs) {
 }
 
 TEST(PropertiesTest, KeepsUnknownOnes) {
-  TableProperties p;
+  PropertiesBlock p;
   ASSERT_TRUE(
       DecodeProperties(MakeBlock({{"", "nameless"}, {"zz", "last"}}), "f", &p)
           .ok());
@@ -169,7 +169,7 @@ std::string MakeGrowingBlock(int count) {
 }
 
 TEST(PropertiesTest, BoundsTheMemoryOfSharedNames) {
-  TableProperties p;
+  PropertiesBlock p;
   ASSERT_TRUE(DecodeProperties(MakeGrowingBlock(1000), "f", &p).ok());
   EXPECT_EQ(p.other.size(), 1000u);
   const Status status = DecodeProperties(MakeGrowingBlock(20000), "/db/1", &p);
@@ -187,7 +187,7 @@ TEST(PropertiesTest, RefusesNamesOutOfOrder) {
         std::pair("rocksdb.data.size", "a"),
         std::pair("z", "rocksdb.data.size"),
         std::pair("rocksdb.data.sizes", "rocksdb.data.size")}) {
-    TableProperties p;
+    PropertiesBlock p;
     const Status status = DecodeProperties(
         MakeBlock({{names.first, "1"}, {names.second, "2"}}), "/db/1.sst", &p);
     EXPECT_TRUE(status.IsCorruption())
@@ -206,7 +206,7 @@ TEST(PropertiesTest, RefusesValuesThatAreNone) {
       {"rocksdb.external_sst_file.version", ""},
   };
   for (const auto& entry : kCases) {
-    TableProperties p;
+    PropertiesBlock p;
     const Status status =
         DecodeProperties(MakeBlock({{entry.first, entry.second}}), "f", &p);
     EXPECT_TRUE(status.IsCorruption()) << entry.first;
@@ -215,7 +215,7 @@ TEST(PropertiesTest, RefusesValuesThatAreNone) {
 
 TEST(PropertiesTest, SurvivesDamage) {
   const std::string body = EncodeProperties(MakeProperties());
-  TableProperties p;
+  PropertiesBlock p;
   for (size_t size = 0; size < body.size(); ++size) {
     // An exact copy, so that a read past its end is noticed.
     const std::string cut(body, 0, size);

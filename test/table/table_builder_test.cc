@@ -62,7 +62,7 @@ std::string Build(const TableBuilderOptions& options,
 void CheckInvariants(const TableBytes& table, const KeysAndValues& entries) {
   EXPECT_EQ(table.footer().format_version, 5u);
   EXPECT_EQ(table.AllEntries(), entries);
-  const TableProperties& p = table.properties();
+  const PropertiesBlock& p = table.properties();
   EXPECT_EQ(p.num_entries, entries.size());
   EXPECT_EQ(p.num_data_blocks, table.index().size());
   EXPECT_TRUE(p.whole_key_filtering);
@@ -124,8 +124,8 @@ TEST(TableBuilderTest, CutsAndWritesDataAndIndexLikeRocksDb) {
     options.compression = CompressionType::kNone;
     const TableBytes ours(Build(options, theirs.AllEntries()));
 
-    const TableProperties& p = theirs.properties();
-    const TableProperties& q = ours.properties();
+    const PropertiesBlock& p = theirs.properties();
+    const PropertiesBlock& q = ours.properties();
     ASSERT_EQ(q.data_size, p.data_size);
     EXPECT_EQ(ours.file().substr(0, q.data_size),
               theirs.file().substr(0, p.data_size));
@@ -416,7 +416,7 @@ TEST(TableBuilderTest, RecordsWhereItComesFrom) {
   options.creation_time_s = 1600000000;
   options.file_creation_time_s = 1700000000;
   const TableBytes table(Build(options, ManyEntries(10, 10)));
-  const TableProperties& p = table.properties();
+  const PropertiesBlock& p = table.properties();
   EXPECT_EQ(p.db_identity, "an identity");
   EXPECT_EQ(p.session_identity, "KX4M2ZIDRXV5M8GG1TXJ");
   EXPECT_EQ(p.original_file_number, 77u);

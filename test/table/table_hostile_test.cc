@@ -237,7 +237,7 @@ TEST(TableHostileTest, BlocksThatAreNeverCompressedAreNotDecompressed) {
   const std::string deletions =
       Body({{Key(std::string(200, 'x'), ValueType::kRangeDeletion),
              std::string(200, 'y')}});
-  TableProperties properties;
+  PropertiesBlock properties;
   properties.comparator = BytewiseComparator()->Name();
   properties.db_identity = std::string(200, 'i');
   const std::pair<const char*, std::string> cases[] = {

@@ -33,8 +33,8 @@ struct Form {
   int restart_interval = 1;
 };
 
-TableProperties PropertiesOf(const Form& form) {
-  TableProperties properties;
+PropertiesBlock PropertiesOf(const Form& form) {
+  PropertiesBlock properties;
   properties.index_key_is_user_key = form.user_keys;
   properties.index_value_is_delta_encoded = form.delta;
   properties.index_type = form.type;
@@ -173,7 +173,7 @@ TEST(TableIndexTest, FlattensPartitions) {
       ASSERT_EQ(handles.size(), partitions.size());
       EXPECT_EQ(handles[3].size, 400u);
       // A partitioned filter may be beside an index with first keys.
-      TableProperties first_keys = PropertiesOf(form);
+      PropertiesBlock first_keys = PropertiesOf(form);
       first_keys.index_type = 3;
       EXPECT_TRUE(
           TableIndex::ListHandles(top, first_keys, kFileSize, &handles).ok());

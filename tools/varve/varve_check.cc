@@ -109,16 +109,16 @@ class Checker {
     const Status status = Env::Default()->GetChildren(path_, &names);
     for (const std::string& name : names) {
       uint64_t number;
-      FileType type;
+      FileKind type;
       if (!ParseFileName(name, &number, &type) ||
           IsLevelDbGuard(Env::Default(), path_, name)) {
         continue;
       }
-      if (type == FileType::kWal) logs_[number] = name;
-      if (type == FileType::kTable || type == FileType::kLevelDbTable) {
+      if (type == FileKind::kWal) logs_[number] = name;
+      if (type == FileKind::kTable || type == FileKind::kLevelDbTable) {
         tables_[number] = name;
       }
-      if (type == FileType::kTemp && !live_) {
+      if (type == FileKind::kTemp && !live_) {
         Note(name, "left by a crash, not used");
       }
     }
@@ -138,7 +138,7 @@ class Checker {
       std::erase_if(*files, [&](const auto& file) {
         const auto& [number, name] = file;
         uint64_t same = 0;
-        FileType type = FileType::kWal;
+        FileKind type = FileKind::kWal;
         if (live.contains(number) || !ParseFileName(name, &same, &type) ||
             !IsForeignFile(Env::Default(), path_ + "/" + name, type, number,
                            next)) {
@@ -307,7 +307,7 @@ class Checker {
   // Whether the table says the family that the MANIFEST gives it to. Tables
   // that were ingested, or written for another database, may say another.
   Status CheckFamily(const TableCore& core, const LiveTable& table) {
-    const TableProperties& properties = core.properties;
+    const PropertiesBlock& properties = core.properties;
     const FamilyManifest& family = *table.family;
     if (properties.column_family_name.empty() ||
         properties.column_family_id == kUnknownColumnFamilyId ||

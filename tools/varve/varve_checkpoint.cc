@@ -89,8 +89,8 @@ Status CutBeside(const std::string& path, CheckpointCut* cut) {
   std::map<uint64_t, std::string> logs;
   for (const std::string& name : names) {
     uint64_t number;
-    FileType type;
-    if (ParseFileName(name, &number, &type) && type == FileType::kWal &&
+    FileKind type;
+    if (ParseFileName(name, &number, &type) && type == FileKind::kWal &&
         state.ReplaysLog(number)) {
       logs[number] = path + "/" + name;
     }

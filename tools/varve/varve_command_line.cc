@@ -320,11 +320,11 @@ Status RequireDatabase(const CommandLine& line) {
   if (!status.ok() && !status.IsNotFound()) return status;
   for (const std::string& name : names) {
     uint64_t number;
-    FileType type;
+    FileKind type;
     // There are files of a database without CURRENT. The engine reports what is
     // missing.
-    if (ParseFileName(name, &number, &type) && type != FileType::kLock &&
-        type != FileType::kInfoLog) {
+    if (ParseFileName(name, &number, &type) && type != FileKind::kLock &&
+        type != FileKind::kInfoLog) {
       return Status();
     }
   }

@@ -22,7 +22,7 @@ namespace {
 
 uint64_t NumberOf(const std::string& path) {
   uint64_t number = 0;
-  FileType type;
+  FileKind type;
   const size_t slash = path.rfind('/');
   ParseFileName(slash == path.npos ? path : path.substr(slash + 1), &number,
                 &type);

@@ -151,7 +151,7 @@ class TableDump {
   }
 
   void PrintProperties() {
-    const TableProperties& p = core_->properties;
+    const PropertiesBlock& p = core_->properties;
     fputs("properties\n", out_);
     const auto number = [this](const char* name, uint64_t value) {
       fprintf(out_, "  %s: %" PRIu64 "\n", name, value);
@@ -322,7 +322,7 @@ const InternalKeyComparator* ComparatorOfTable(const std::string& path) {
   TableReaderOptions options;
   options.file_name = path;
   std::unique_ptr<RandomAccessFile> file;
-  TableProperties properties;
+  PropertiesBlock properties;
   const InternalKeyComparator* known = nullptr;
   if (Env::Default()->GetFileSize(path, &options.file_size).ok() &&
       Env::Default()->NewRandomAccessFile(path, FileOptions(), &file).ok() &&

@@ -31,7 +31,7 @@ class DbAheadTest : public FamilyStatesTest {
     }
     files_ = Save(opened_->env());
     for (const auto& [name, bytes] : files_) {
-      if (IsA(name, FileType::kWal)) logs_.push_back(name);
+      if (IsA(name, FileKind::kWal)) logs_.push_back(name);
     }
     ASSERT_EQ(logs_.size(), 4u);
   }
@@ -84,7 +84,7 @@ class DbAheadTest : public FamilyStatesTest {
   void ExpectNothingHidden() {
     std::string manifest;
     for (const auto& [name, bytes] : files_) {
-      if (IsA(name, FileType::kManifest)) manifest = name;
+      if (IsA(name, FileKind::kManifest)) manifest = name;
     }
     for (size_t size = 0; size < files_[manifest].size(); ++size) {
       SCOPED_TRACE("MANIFEST of " + std::to_string(size) + " bytes");

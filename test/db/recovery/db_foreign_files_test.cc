@@ -343,7 +343,7 @@ TEST_F(DbForeignFilesTest, ALogIsNotTakenForOne) {
   const std::string path = dir_.Sub("000007.log");
   const auto is_foreign = [&](const std::string& contents) {
     WriteWholeFile(path, contents);
-    return IsForeignFile(Env::Default(), path, FileType::kWal, 7, 5);
+    return IsForeignFile(Env::Default(), path, FileKind::kWal, 7, 5);
   };
   for (size_t i = 0; i < bytes.size(); ++i) {
     for (int bit = 0; bit < 8; ++bit) {

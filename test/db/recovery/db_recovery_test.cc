@@ -51,11 +51,11 @@ class DbRecoveryTest : public ::testing::Test {
     return files;
   }
 
-  static std::string NameOf(const Files& files, FileType wanted) {
+  static std::string NameOf(const Files& files, FileKind wanted) {
     std::string last;
     for (const auto& [name, bytes] : files) {
       uint64_t number = 0;
-      FileType type;
+      FileKind type;
       if (ParseFileName(name, &number, &type) && type == wanted) last = name;
     }
     return last;
@@ -115,7 +115,7 @@ TEST_F(DbRecoveryTest, LogCutAnywhereGivesAPrefix) {
   ASSERT_TRUE(Ok(OpenFiles({})));
   for (int i = 0; i < 40; i++) WriteNext();
   const Files files = TakeFiles();
-  const std::string log = NameOf(files, FileType::kWal);
+  const std::string log = NameOf(files, FileKind::kWal);
   ASSERT_EQ(StateNow(), 40);
   int previous = 0;
   for (size_t length = 0; length <= files.at(log).size(); length++) {
@@ -149,7 +149,7 @@ TEST_F(DbRecoveryTest, LogOfRecordsOverSeveralBlocksGivesAPrefix) {
     states_.push_back(next);
   }
   const Files files = TakeFiles();
-  const std::string log = NameOf(files, FileType::kWal);
+  const std::string log = NameOf(files, FileKind::kWal);
   constexpr size_t kBlock = 32 << 10;
   int previous = 0;
   // All lengths around the ends of blocks, a few of the others.
@@ -172,10 +172,10 @@ TEST_F(DbRecoveryTest, ChangedByteInTheLogEndsReplayBeforeIt) {
   for (int i = 0; i < 12; i++) {
     WriteNext();
     const Files files = TakeFiles();
-    ends.push_back(files.at(NameOf(files, FileType::kWal)).size());
+    ends.push_back(files.at(NameOf(files, FileKind::kWal)).size());
   }
   const Files files = TakeFiles();
-  const std::string log = NameOf(files, FileType::kWal);
+  const std::string log = NameOf(files, FileKind::kWal);
   size_t whole = 0;
   for (size_t at = 0; at < files.at(log).size(); at++) {
     while (ends[whole + 1] <= at) whole++;
@@ -200,10 +200,10 @@ TEST_F(DbRecoveryTest, RecordsAfterZerosAreDamage) {
   for (int i = 0; i < 6; ++i) {
     WriteNext();
     const Files files = TakeFiles();
-    ends.push_back(files.at(NameOf(files, FileType::kWal)).size());
+    ends.push_back(files.at(NameOf(files, FileKind::kWal)).size());
   }
   Files files = TakeFiles();
-  const std::string log = NameOf(files, FileType::kWal);
+  const std::string log = NameOf(files, FileKind::kWal);
   std::fill(files[log].begin() + static_cast<std::ptrdiff_t>(ends[2]),
             files[log].begin() + static_cast<std::ptrdiff_t>(ends[3]), '\0');
   ASSERT_TRUE(Ok(OpenFiles(files)));
@@ -217,9 +217,9 @@ TEST_F(DbRecoveryTest, RecycledLogEndsWhereItsEarlierLifeBegins) {
   ASSERT_TRUE(Ok(OpenFiles({})));
   for (int i = 0; i < 6; ++i) WriteNext();
   const Files files = TakeFiles();
-  const std::string name = NameOf(files, FileType::kWal);
+  const std::string name = NameOf(files, FileKind::kWal);
   uint64_t number = 0;
-  FileType type;
+  FileKind type;
   ASSERT_TRUE(ParseFileName(name, &number, &type));
   std::unique_ptr<SequentialFile> file;
   ASSERT_TRUE(Ok(env_->NewSequentialFile("/db/" + name, {}, &file)));
@@ -259,13 +259,13 @@ class DbTwoLogsTest : public DbRecoveryTest {
     for (int i = 0; i < 10; i++) {
       WriteNext();
       files_ = TakeFiles();
-      first_ = NameOf(files_, FileType::kWal);
+      first_ = NameOf(files_, FileKind::kWal);
       ends_.insert(files_[first_].size());
     }
     ASSERT_TRUE(Ok(db_->Flush({})));
     for (int i = 0; i < 10; i++) WriteNext();
     Files later = TakeFiles();
-    second_ = NameOf(later, FileType::kWal);
+    second_ = NameOf(later, FileKind::kWal);
     ASSERT_NE(first_, second_);
     files_[second_] = later[second_];
   }
@@ -362,7 +362,7 @@ TEST_F(DbTwoLogsTest, LastSequenceOfTheManifestHidesNoHole) {
   // The second log's first record is the note about the first log. Its sequence
   // number equals the next update's.
   edit.SetLastSequence(DecodeFixed64(files_[second_].data() + 7) - 1);
-  AppendRecord(edit, &files_[NameOf(files_, FileType::kManifest)]);
+  AppendRecord(edit, &files_[NameOf(files_, FileKind::kManifest)]);
   for (const size_t length : ends_) {
     Files cut = files_;
     cut[first_].resize(length);
@@ -383,7 +383,7 @@ TEST_F(DbTwoLogsTest, DamageInTheSecondKeepsTheFirst) {
 
 TEST_F(DbTwoLogsTest, EmptyLogsInBetweenDoNoHarm) {
   uint64_t number = 0;
-  FileType type;
+  FileKind type;
   ASSERT_TRUE(ParseFileName(second_, &number, &type));
   files_[WalFileName("", number + 1).substr(1)] = "";
   files_[WalFileName("", number + 2).substr(1)] = std::string(100, '\0');
@@ -422,7 +422,7 @@ class DbManifestTest : public DbRecoveryTest {
     }
     for (int i = 0; i < 5; i++) WriteNext();
     files_ = TakeFiles();
-    manifest_ = NameOf(files_, FileType::kManifest);
+    manifest_ = NameOf(files_, FileKind::kManifest);
     ASSERT_FALSE(manifest_.empty());
   }
 
@@ -526,7 +526,7 @@ TEST_F(DbManifestTest, ChangedByteIsNeverWrong) {
 }
 
 TEST_F(DbManifestTest, ChangedByteInATableIsNeverWrong) {
-  const std::string table = NameOf(files_, FileType::kTable);
+  const std::string table = NameOf(files_, FileKind::kTable);
   for (size_t at = 0; at < files_[table].size(); at += 3) {
     Files changed = files_;
     changed[table][at] = static_cast<char>(changed[table][at] ^ 0x04);
@@ -552,8 +552,8 @@ class DbCleanOpenTest : public DbRecoveryTest {
     ASSERT_TRUE(Ok(db_->Flush({})));
     ASSERT_TRUE(Ok(db_->Close()));
     files_ = TakeFiles();
-    manifest_ = NameOf(files_, FileType::kManifest);
-    log_ = NameOf(files_, FileType::kWal);
+    manifest_ = NameOf(files_, FileKind::kManifest);
+    log_ = NameOf(files_, FileKind::kWal);
   }
 
   Files files_;
@@ -602,7 +602,7 @@ TEST_F(DbCleanOpenTest, SequenceNeverFallsInAManifestMadeAmidWrites) {
   ASSERT_TRUE(Ok(db_->Flush({})));
   EXPECT_EQ(hooked, 1);
   ASSERT_TRUE(Ok(db_->Close()));
-  const std::string manifest = NameOf(TakeFiles(), FileType::kManifest);
+  const std::string manifest = NameOf(TakeFiles(), FileKind::kManifest);
   std::unique_ptr<SequentialFile> file;
   ASSERT_TRUE(Ok(env_->NewSequentialFile("/db/" + manifest, {}, &file)));
   wal::Reader reader(std::move(file), manifest, 0);
@@ -627,7 +627,7 @@ TEST_F(DbCleanOpenTest, RemainingWorkIsDone) {
     const Files opened = TakeFiles();
     EXPECT_EQ(opened.count(manifest_), 0u);
     EXPECT_EQ(opened.count(log_), 0u);
-    EXPECT_EQ(NameOf(opened, FileType::kTemp), "");
+    EXPECT_EQ(NameOf(opened, FileKind::kTemp), "");
     EXPECT_EQ(StateNow(), 20);
   };
   Files files = files_;

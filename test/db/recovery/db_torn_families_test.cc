@@ -104,7 +104,7 @@ class DbTornFamiliesTest : public FamilyStatesTest {
   }
 
   // Returns a file of that type, or "".
-  std::string AnyOf(const Files& files, FileType type) {
+  std::string AnyOf(const Files& files, FileKind type) {
     std::vector<std::string> found;
     for (const auto& [name, bytes] : files) {
       if (IsA(name, type)) found.push_back(name);
@@ -113,7 +113,7 @@ class DbTornFamiliesTest : public FamilyStatesTest {
   }
 
   // An old content of a file of that type, of the same name if there is one.
-  const std::string* OlderOf(std::string* name, FileType type) {
+  const std::string* OlderOf(std::string* name, FileKind type) {
     std::vector<std::pair<std::string, const std::string*>> found;
     for (const auto& [old, contents] : older_) {
       if (!IsA(old, type)) continue;
@@ -121,17 +121,17 @@ class DbTornFamiliesTest : public FamilyStatesTest {
     }
     if (found.empty()) return nullptr;
     const auto& [old, bytes] = found[rng_.Below(found.size())];
-    if (type == FileType::kManifest || name->empty()) *name = old;
+    if (type == FileKind::kManifest || name->empty()) *name = old;
     return bytes;
   }
 
   // Damages a log or the MANIFEST. Returns what it has done.
   std::string Damage(Files* files) {
-    const FileType type = rng_.OneIn(3) ? FileType::kManifest : FileType::kWal;
+    const FileKind type = rng_.OneIn(3) ? FileKind::kManifest : FileKind::kWal;
     std::string name = AnyOf(*files, type);
     if (name.empty()) return "";
     std::string& bytes = (*files)[name];
-    const uint64_t kind = rng_.Below(type == FileType::kWal ? 7 : 4);
+    const uint64_t kind = rng_.Below(type == FileKind::kWal ? 7 : 4);
     if (kind == 0 && !bytes.empty()) {
       const size_t at = rng_.Below(bytes.size());
       bytes[at] = static_cast<char>(bytes[at] ^ (1 << rng_.Below(8)));
@@ -152,7 +152,7 @@ class DbTornFamiliesTest : public FamilyStatesTest {
       const std::string* const content = OlderOf(&old, type);
       if (content == nullptr) return "";
       (*files)[old] = *content;
-      if (type == FileType::kManifest) (*files)["CURRENT"] = old + "\n";
+      if (type == FileKind::kManifest) (*files)["CURRENT"] = old + "\n";
       return old + " older, of " + std::to_string(content->size()) + " bytes";
     }
     if (kind == 4) {
@@ -176,7 +176,7 @@ class DbTornFamiliesTest : public FamilyStatesTest {
   static bool HasEmptyLog(const Files& files) {
     return std::any_of(files.begin(), files.end(), [](const auto& file) {
       const std::string& log = file.second;
-      if (!IsA(file.first, FileType::kWal)) return false;
+      if (!IsA(file.first, FileKind::kWal)) return false;
       if (log.find_first_not_of('\0') == std::string::npos) return true;
       return log.size() < 7 ||
              log.size() < 7u + static_cast<uint8_t>(log[4]) +
@@ -275,7 +275,7 @@ TEST_F(DbTornFamiliesTest, NoDamageShowsAStateThatNeverWas) {
       for (const auto& [name, bytes] : files_) {
         const auto place = files.find(name);
         if (place != files.end() && place->second == bytes) continue;
-        (IsA(name, FileType::kWal) ? logs_are_whole : manifest_is_whole) =
+        (IsA(name, FileKind::kWal) ? logs_are_whole : manifest_is_whole) =
             false;
       }
       Try(files, logs_are_whole, manifest_is_whole);

@@ -145,7 +145,7 @@ class PartitionedTable {
   std::vector<IndexEntry> index_partitions;
   std::vector<IndexEntry> filter_partitions;
   std::map<std::string, BlockHandle> other_meta;
-  TableProperties properties;
+  PropertiesBlock properties;
   uint64_t partitions_told = 0;  // If not 0, instead of their number.
 
  private:
@@ -240,7 +240,7 @@ class PartitionedTable {
     std::string count;
     PutVarint64(&count, partitions_told != 0 ? partitions_told
                                              : index_partitions.size());
-    TableProperties with_count = properties;
+    PropertiesBlock with_count = properties;
     with_count.other.emplace_back("rocksdb.index.partitions", count);
     return EncodeProperties(with_count);
   }

@@ -33,9 +33,9 @@ inline Files Save(Env* env, const std::string& path = kPath) {
   return files;
 }
 
-inline bool IsA(const std::string& name, FileType wanted) {
+inline bool IsA(const std::string& name, FileKind wanted) {
   uint64_t number = 0;
-  FileType type;
+  FileKind type;
   return ParseFileName(name, &number, &type) && type == wanted;
 }
 
@@ -43,7 +43,7 @@ inline bool IsA(const std::string& name, FileType wanted) {
 inline std::string NewestLog(const Files& files) {
   std::string newest;
   for (const auto& [name, bytes] : files) {
-    if (IsA(name, FileType::kWal)) newest = name;
+    if (IsA(name, FileKind::kWal)) newest = name;
   }
   return newest;
 }

@@ -123,7 +123,7 @@ class PreparedTest : public ::testing::Test {
     EXPECT_TRUE(Ok(db_->WaitForCompact()));
     size_t count = 0;
     for (const auto& [name, bytes] : Save(&env_)) {
-      count += IsA(name, FileType::kWal) ? 1 : 0;
+      count += IsA(name, FileKind::kWal) ? 1 : 0;
     }
     return count;
   }
@@ -131,7 +131,7 @@ class PreparedTest : public ::testing::Test {
     EXPECT_TRUE(Ok(db_->WaitForCompact()));
     uint64_t sum = 0;
     for (const auto& [name, bytes] : Save(&env_)) {
-      sum += IsA(name, FileType::kWal) ? bytes.size() : 0;
+      sum += IsA(name, FileKind::kWal) ? bytes.size() : 0;
     }
     return sum;
   }

@@ -59,11 +59,11 @@ class CountingSyncEnv final : public HookEnv {
   Count* CountOf(const std::string& path) {
     const std::string name = path.substr(path.rfind('/') + 1);
     uint64_t number = 0;
-    FileType type;
+    FileKind type;
     if (!ParseFileName(name, &number, &type)) return &others_;
-    if (type == FileType::kTable) return &tables_;
-    if (type == FileType::kWal) return &logs_;
-    return type == FileType::kManifest ? &manifests_ : &others_;
+    if (type == FileKind::kTable) return &tables_;
+    if (type == FileKind::kWal) return &logs_;
+    return type == FileKind::kManifest ? &manifests_ : &others_;
   }
 
   Count tables_ = 0;

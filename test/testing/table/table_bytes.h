@@ -77,7 +77,7 @@ class TableBytes {
   }
 
   const Footer& footer() const { return footer_; }
-  const TableProperties& properties() const { return properties_; }
+  const PropertiesBlock& properties() const { return properties_; }
   const std::map<std::string, BlockHandle>& meta_blocks() const {
     return meta_blocks_;
   }
@@ -152,7 +152,7 @@ class TableBytes {
   std::string file_;
   Footer footer_;
   std::map<std::string, BlockHandle> meta_blocks_;
-  TableProperties properties_;
+  PropertiesBlock properties_;
   std::vector<IndexEntry> index_;
 };
 
