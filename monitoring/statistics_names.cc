@@ -90,6 +90,11 @@ constexpr std::array kTickerNames = {
     "varve.error.handler.autoresume.count",
     "varve.error.handler.autoresume.success.count",
     "varve.wal.incomplete",
+    "varve.transaction.commits",
+    "varve.transaction.rollbacks",
+    "varve.transaction.conflicts",
+    "varve.transaction.lock.timeouts",
+    "varve.transaction.deadlocks",
 };
 static_assert(kTickerNames.size() == kTickerCount, "a name for each ticker");
 

@@ -66,6 +66,8 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
       const std::vector<ColumnFamilyDescriptor>& families,
       std::vector<ColumnFamilyHandle*>* handles, std::unique_ptr<DB>* db,
       DBImpl** engine);
+  // Returns the statistics, or null.
+  StatisticsImpl* stats() const { return core_.stats; }
   // Returns a new handle of a live family. REQUIRES: there is one of that name.
   ColumnFamilyHandle* NewHandle(const std::string& name);
   // Returns a new handle of the family with that id, or null if there is none.

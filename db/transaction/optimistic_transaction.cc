@@ -261,11 +261,17 @@ Status OptimisticTransaction::Commit() {
     status = context().engine->WriteChecked(*GetWriteOptions(),
                                             UpdatesToCommit(&all), check_);
   }
-  if (status.ok()) Forget();
+  if (status.ok()) {
+    Tick(Ticker::kTransactionCommits);
+    Forget();
+  } else if (status.IsBusy()) {
+    Tick(Ticker::kTransactionConflicts);
+  }
   return status;
 }
 
 Status OptimisticTransaction::Rollback() {
+  Tick(Ticker::kTransactionRollbacks);
   Forget();
   return Status::OK();
 }

@@ -16,7 +16,8 @@ class OptimisticTransactionDbImpl final : public OptimisticTransactionDB {
         context_{.db = base(),
                  .engine = engine,
                  .default_family = engine->DefaultColumnFamily(),
-                 .env = env} {}
+                 .env = env,
+                 .stats = engine->stats()} {}
 
   Transaction* BeginTransaction(const WriteOptions& write_options,
                                 const OptimisticTransactionOptions& options,

@@ -130,6 +130,7 @@ Status PessimisticTransaction::Track(ColumnFamilyHandle* family,
       status = context().engine->CheckUnchanged(family, stored.slice(),
                                                 snapshot->GetSequenceNumber());
       if (!status.ok()) [[unlikely]] {
+        if (status.IsBusy()) Tick(Ticker::kTransactionConflicts);
         if (hold->reads == 0 && hold->writes == 0) {
           db_.locks()->Unlock(&owner_, hold);
         }
@@ -145,6 +146,8 @@ Status PessimisticTransaction::Track(ColumnFamilyHandle* family,
 Status PessimisticTransaction::LockFailed(Status status) {
   if (recovers_) return Status::OK();
   if (owner_.IsStolen()) SetState(LOCKS_STOLEN);
+  if (status.IsLockTimeout()) Tick(Ticker::kLockTimeouts);
+  if (status.IsDeadlock()) Tick(Ticker::kDeadlocks);
   return status;
 }
 
@@ -205,6 +208,7 @@ Status PessimisticTransaction::Commit() {
     }
   }
   if (!status.ok()) return status;
+  Tick(Ticker::kTransactionCommits);
   End(COMMITTED);
   if (name_ != nullptr) db_.RemoveName(*name_, this);
   return status;
@@ -223,12 +227,14 @@ Status PessimisticTransaction::Rollback() {
   switch (GetState()) {
     case STARTED:
     case LOCKS_STOLEN:
+      Tick(Ticker::kTransactionRollbacks);
       End(STARTED);
       owner_.Reset(owner_.id(), owner_.expiry_ns());
       return status;
     case PREPARED:
       status = context().engine->RollbackPrepared(*GetWriteOptions(), *name_);
       if (!status.ok()) return status;
+      Tick(Ticker::kTransactionRollbacks);
       End(ROLLEDBACK);
       db_.RemoveName(*name_, this);
       return status;

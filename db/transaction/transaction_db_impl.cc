@@ -43,7 +43,8 @@ TransactionDbImpl::TransactionDbImpl(std::unique_ptr<DB> db, DBImpl* engine,
       context_{.db = base(),
                .engine = engine,
                .default_family = engine->DefaultColumnFamily(),
-               .env = env},
+               .env = env,
+               .stats = engine->stats()},
       locks_(TableOptions(env, options)) {}
 
 TransactionDbImpl::~TransactionDbImpl() {

@@ -105,6 +105,13 @@ enum class Ticker : uint32_t {
   kAutoResumes,             // varve.error.handler.autoresume.count
   kAutoResumeSuccesses,     // varve.error.handler.autoresume.success.count
   kLogsIncomplete,          // varve.wal.incomplete: opens that missed updates
+  // Transactions. Conflicts are commits, and locks of keys, that failed because
+  // a key had changed.
+  kTransactionCommits,    // varve.transaction.commits
+  kTransactionRollbacks,  // varve.transaction.rollbacks: calls of Rollback
+  kTransactionConflicts,  // varve.transaction.conflicts
+  kLockTimeouts,          // varve.transaction.lock.timeouts
+  kDeadlocks,             // varve.transaction.deadlocks
   kCount,
 };
 

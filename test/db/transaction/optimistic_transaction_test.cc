@@ -449,6 +449,23 @@ TEST_F(OptimisticTransactionTest, FoldsKeys) {
   EXPECT_EQ(Outside("KEY"), "2");
 }
 
+TEST_F(OptimisticTransactionTest, CountsOutcomes) {
+  options_.statistics = CreateDBStatistics();
+  Open();
+  const auto count = [this](Ticker ticker) {
+    return options_.statistics->getTickerCount(ticker);
+  };
+  Begin();
+  EXPECT_TRUE(Ok(transaction_->Put("a", "1")));
+  EXPECT_TRUE(Ok(transaction_->Commit()));
+  EXPECT_TRUE(Ok(transaction_->Put("a", "2")));
+  PutOutside("a", "other");
+  ExpectConflict();
+  EXPECT_EQ(count(Ticker::kTransactionCommits), 1u);
+  EXPECT_EQ(count(Ticker::kTransactionConflicts), 1u);
+  EXPECT_EQ(count(Ticker::kTransactionRollbacks), 1u);
+}
+
 // A closed database accepts no updates, and its transactions can be destroyed.
 TEST_F(OptimisticTransactionTest, OutlivesClose) {
   for (const TransactionIsolation isolation :

@@ -306,6 +306,24 @@ TEST_F(TransactionDbTest, ExpiresTransactions) {
   EXPECT_EQ(Outside("a"), "2");
 }
 
+TEST_F(TransactionDbTest, CountsOutcomes) {
+  Close();
+  options_.statistics = CreateDBStatistics();
+  Open();
+  const auto count = [this](Ticker ticker) {
+    return options_.statistics->getTickerCount(ticker);
+  };
+  BeginBoth();
+  EXPECT_TRUE(Ok(first_->Put("a", "1")));
+  ExpectTimeout(second_->Put("a", "1"));
+  EXPECT_TRUE(Ok(first_->Commit()));
+  EXPECT_TRUE(Ok(second_->Rollback()));
+  EXPECT_EQ(count(Ticker::kLockTimeouts), 1u);
+  EXPECT_EQ(count(Ticker::kTransactionCommits), 1u);
+  EXPECT_EQ(count(Ticker::kTransactionRollbacks), 1u);
+  EXPECT_EQ(count(Ticker::kTransactionConflicts), 0u);
+}
+
 TEST_F(TransactionDbTest, OutlivesClose) {
   first_ = Begin();
   EXPECT_TRUE(Ok(first_->SetName("one")));
