@@ -79,7 +79,8 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   // in one step; or forget it. See db_prepared.cc for the errors.
   Status WritePrepared(const WriteOptions& options, const Slice& name,
                        WriteBatch* updates);
-  Status CommitPrepared(const WriteOptions& options, const Slice& name);
+  Status CommitPrepared(const WriteOptions& options, const Slice& name,
+                        WriteBatch* first = nullptr);
   Status RollbackPrepared(const WriteOptions& options, const Slice& name);
   // Returns the prepared transactions by name, also those that Open has found.
   std::vector<PreparedSection> PreparedSections();

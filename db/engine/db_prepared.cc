@@ -94,8 +94,7 @@ Status DBImpl::WritePrepared(const WriteOptions& options, const Slice& name,
           name.ToString(true) + " (hexadecimal)");
     }
     if (!TouchedFamilies(core_.families, *updates, nullptr).AreLive()) {
-      return Status::InvalidArgument(
-          "the batch updates a column family that was dropped");
+      return DroppedFamilyError();
     }
     Status logged_status = LogPrepared(
         logged, PreparedRecord::OfPrepare(
@@ -107,21 +106,37 @@ Status DBImpl::WritePrepared(const WriteOptions& options, const Slice& name,
   });
 }
 
-// Updates of families that were dropped have no effect. Returns NotFound if no
-// transaction of that name is prepared. After another error it still is.
-Status DBImpl::CommitPrepared(const WriteOptions& options, const Slice& name) {
+// Applies `first`, unless it is null, and then the prepared updates, of which
+// those of families that were dropped have no effect. Returns NotFound if no
+// transaction of that name is prepared, and Write's errors for `first`. The
+// transaction is then still prepared.
+Status DBImpl::CommitPrepared(const WriteOptions& options, const Slice& name,
+                              WriteBatch* first) {
   std::shared_ptr<PreparedSet::Held> held;
   {
     MutexLock lock(core_.mutex());
     held = core_.prepared.Find(name);
   }
   if (held == nullptr) return NotPreparedError(name);
-  return WriteAlone(options, held->section.updates, [&] {
+  WriteBatch* updates = &held->section.updates;
+  WriteBatch all;
+  if (first != nullptr) {
+    Status status = CheckBatch(options, first, nullptr);
+    if (!status.ok()) return status;
+    all = *first;
+    all.Append(*updates);
+    updates = &all;
+  }
+  return WriteAlone(options, *updates, [&] {
     if (core_.prepared.Find(name) != held) return NotPreparedError(name);
+    if (first != nullptr &&
+        !TouchedFamilies(core_.families, *first, nullptr).AreLive()) {
+      return DroppedFamilyError();
+    }
     Status status = LogPrepared(
-        options,
-        PreparedRecord::OfCommit(name, core_.versions->LastSequence() + 1));
-    if (status.ok()) status = ApplyPrepared(&held->section.updates);
+        options, PreparedRecord::OfCommit(name, first,
+                                          core_.versions->LastSequence() + 1));
+    if (status.ok()) status = ApplyPrepared(updates);
     if (!status.ok()) return status;
     MutexLock lock(core_.mutex());
     core_.prepared.End(name, core_.wals.NewestLocked());

@@ -193,7 +193,9 @@ Status PessimisticTransaction::HoldLocks() {
 Status PessimisticTransaction::Commit() {
   Status status;
   if (GetState() == PREPARED) {
-    status = CommitPrepared();
+    status = context().engine->CommitPrepared(
+        *GetWriteOptions(), *name_,
+        HasCommitTimeUpdates() ? GetCommitTimeWriteBatch() : nullptr);
   } else {
     status = CheckStarted();
     if (status.ok() && name_ != nullptr && !skip_prepare_) {
@@ -212,14 +214,6 @@ Status PessimisticTransaction::Commit() {
   End(COMMITTED);
   if (name_ != nullptr) db_.RemoveName(*name_, this);
   return status;
-}
-
-Status PessimisticTransaction::CommitPrepared() {
-  if (HasCommitTimeUpdates()) {
-    return Status::NotSupported(
-        "GetCommitTimeWriteBatch of a prepared transaction");
-  }
-  return context().engine->CommitPrepared(*GetWriteOptions(), *name_);
 }
 
 Status PessimisticTransaction::Rollback() {

@@ -57,7 +57,6 @@ class PessimisticTransaction final : public TransactionBase {
   // From now on no lock is stolen. Returns Expired if one was, or if it is too
   // late.
   Status HoldLocks();
-  Status CommitPrepared();
   // Removes the updates and releases the locks. `state` is the next one.
   void End(TransactionState state);
 

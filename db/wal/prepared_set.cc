@@ -61,9 +61,15 @@ PreparedRecord PreparedRecord::OfPrepare(const Slice& name,
 }
 
 PreparedRecord PreparedRecord::OfCommit(const Slice& name,
+                                        const WriteBatch* first,
                                         SequenceNumber sequence) {
   PreparedRecord record;
-  AppendHeader(&record.before_, sequence, 0);
+  AppendHeader(&record.before_, sequence,
+               first == nullptr ? 0 : first->Count());
+  if (first != nullptr) {
+    record.updates_ = first->Data();
+    record.updates_.remove_prefix(kHeaderSize);
+  }
   AppendMark(&record.after_, BatchTag::kCommit, name);
   return record;
 }

@@ -58,7 +58,9 @@ class PreparedRecord {
   // name.
   static PreparedRecord OfPrepare(const Slice& name, const WriteBatch& updates,
                                   SequenceNumber sequence, bool moves);
-  static PreparedRecord OfCommit(const Slice& name, SequenceNumber sequence);
+  // `first`: updates that the commit applies before the prepared ones, or null.
+  static PreparedRecord OfCommit(const Slice& name, const WriteBatch* first,
+                                 SequenceNumber sequence);
   static PreparedRecord OfRollback(const Slice& name, SequenceNumber sequence);
 
   std::vector<Slice> Parts() const { return {before_, updates_, after_}; }

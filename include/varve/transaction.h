@@ -303,9 +303,9 @@ class VARVE_EXPORT Transaction {
   // Replays the updates of a batch, as the calls above. Used to restore a
   // transaction. Stops at the first error.
   virtual Status RebuildFromWriteBatch(WriteBatch* batch) = 0;
-  // Returns a batch whose updates Commit applies after the others, without
-  // locks or checks, and which reads do not see. Valid until the end. With such
-  // updates, Commit of a prepared transaction returns NotSupported.
+  // Returns a batch whose updates Commit applies, too, without locks or checks:
+  // after the others, or before them if the transaction is prepared, as RocksDB
+  // does. Reads of the transaction do not see them. Valid until the end.
   virtual WriteBatch* GetCommitTimeWriteBatch() = 0;
   // Returns the updates. Do not change them. Valid until the end.
   virtual WriteBatchWithIndex* GetWriteBatch() = 0;

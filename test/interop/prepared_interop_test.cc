@@ -44,7 +44,10 @@ class Engine {
   virtual void Close() = 0;
   virtual void Write(const Updates& updates) = 0;
   virtual void Prepare(const std::string& name, const Updates& updates) = 0;
-  virtual void Settle(const std::string& name, bool commits) = 0;
+  // True if a commit can apply further updates before the prepared ones.
+  virtual bool AddsUpdates() const { return false; }
+  virtual void Commit(const std::string& name, const Updates& first) = 0;
+  virtual void Rollback(const std::string& name) = 0;
   virtual void Flush(const std::string& family) = 0;
   virtual std::set<std::string> Prepared() = 0;
   virtual Entries Scan(const std::string& family) = 0;
@@ -80,9 +83,14 @@ class VarveEngine final : public Engine {
     WriteBatch batch = BatchOf(updates);
     ASSERT_TRUE(Ok(db_->WritePrepared({}, name, &batch)));
   }
-  void Settle(const std::string& name, bool commits) override {
-    ASSERT_TRUE(Ok(commits ? db_->CommitPrepared({}, name)
-                           : db_->RollbackPrepared({}, name)));
+  bool AddsUpdates() const override { return true; }
+  void Commit(const std::string& name, const Updates& first) override {
+    WriteBatch batch = BatchOf(first);
+    ASSERT_TRUE(
+        Ok(db_->CommitPrepared({}, name, first.empty() ? nullptr : &batch)));
+  }
+  void Rollback(const std::string& name) override {
+    ASSERT_TRUE(Ok(db_->RollbackPrepared({}, name)));
   }
   void Flush(const std::string& family) override {
     ASSERT_TRUE(Ok(db_->Flush({}, handles_.at(family).get())));
@@ -191,12 +199,11 @@ class RocksDbEngine final : public Engine, private RocksDbLibrary {
     CallChecked<void>("transaction_prepare", transaction);
     prepared_[name] = transaction;
   }
-  void Settle(const std::string& name, bool commits) override {
-    void* const transaction = prepared_.at(name);
-    CallChecked<void>(commits ? "transaction_commit" : "transaction_rollback",
-                      transaction);
-    Call<void>("transaction_destroy", transaction);
-    prepared_.erase(name);
+  void Commit(const std::string& name, const Updates& /*first*/) override {
+    Settle("transaction_commit", name);
+  }
+  void Rollback(const std::string& name) override {
+    Settle("transaction_rollback", name);
   }
   void Flush(const std::string& family) override {
     void* const options = Call<void*>("flushoptions_create");
@@ -224,6 +231,12 @@ class RocksDbEngine final : public Engine, private RocksDbLibrary {
   }
 
  private:
+  void Settle(const char* call, const std::string& name) {
+    void* const transaction = prepared_.at(name);
+    CallChecked<void>(call, transaction);
+    Call<void>("transaction_destroy", transaction);
+    prepared_.erase(name);
+  }
   std::string Text(const char* call, void* it) {
     size_t size = 0;
     const char* const bytes = Call<const char*>(call, it, &size);
@@ -298,9 +311,16 @@ class PreparedInteropTest : public ::testing::Test {
       if (prepared_.empty()) return;
       auto settled = prepared_.begin();
       std::advance(settled, rng_.Below(prepared_.size()));
-      const bool commits = rng_.OneIn(2);
-      engine->Settle(settled->first, commits);
-      if (commits) Apply(settled->second);
+      const auto& [name, updates] = *settled;
+      if (rng_.OneIn(2)) {
+        Updates first;
+        if (engine->AddsUpdates() && rng_.OneIn(2)) first = RandomUpdates(name);
+        engine->Commit(name, first);
+        Apply(first);
+        Apply(updates);
+      } else {
+        engine->Rollback(name);
+      }
       prepared_.erase(settled);
     } else {
       engine->Flush(FamilyNames()[rng_.Below(2)]);

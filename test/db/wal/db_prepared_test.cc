@@ -47,6 +47,40 @@ TEST_F(DbPreparedTest, IsInvisibleUntilItIsCommitted) {
   }
 }
 
+TEST_F(DbPreparedTest, AppliesTheUpdatesOfTheCommitFirst) {
+  Open();
+  WriteBatch batch;
+  batch.Merge("list", "prepared");
+  batch.Put("k", "prepared");
+  ASSERT_TRUE(Ok(db_->WritePrepared({}, "t", &batch)));
+  const uint64_t before = db_->GetLatestSequenceNumber();
+  WriteBatch first;
+  first.Merge("list", "first");
+  first.Put("k", "first");
+  first.Put(At("a"), "k", "first");
+  ASSERT_TRUE(Ok(db_->CommitPrepared({}, "t", &first)));
+  EXPECT_EQ(db_->GetLatestSequenceNumber(), before + 5);
+  for (int pass = 0; pass < 3; ++pass) {
+    EXPECT_EQ(Get("list"), "first,prepared");
+    EXPECT_EQ(Get("k"), "prepared");
+    EXPECT_EQ(Get("k", "a"), "first");
+    pass == 0 ? Kill() : Reopen();
+  }
+}
+
+TEST_F(DbPreparedTest, StaysPreparedIfTheCommitCannotApplyItsOwnUpdates) {
+  Open();
+  PreparePut("t", "v");
+  WriteBatch first;
+  first.Put(At("a"), "k", "v");
+  ASSERT_TRUE(Ok(db_->DropColumnFamily(At("a"))));
+  EXPECT_TRUE(IsInvalidArgument(db_->CommitPrepared({}, "t", &first)));
+  EXPECT_EQ(Get("t"), "-");
+  EXPECT_EQ(Prepared(), Names{"t"});
+  ASSERT_TRUE(Ok(db_->CommitPrepared({}, "t")));
+  EXPECT_EQ(Get("t"), "v");
+}
+
 TEST_F(DbPreparedTest, LeavesNothingWhenItIsRolledBack) {
   Open();
   PreparePut("t", "v");
