@@ -179,6 +179,34 @@ bool DBImpl::GetIntProperty(ColumnFamilyHandle* handle, const Slice& property,
          DbProperties(core_, *family).GetInt(property, value);
 }
 
+bool DBImpl::GetMapProperty(ColumnFamilyHandle* handle, const Slice& property,
+                            std::map<std::string, std::string>* value) {
+  value->clear();
+  ColumnFamily* const family = FamilyHandle::FamilyOf(core_.families, handle);
+  return family != nullptr && !IsClosed() &&
+         DbProperties(core_, *family).GetMap(property, value);
+}
+
+bool DBImpl::GetAggregatedIntProperty(const Slice& property, uint64_t* value) {
+  *value = 0;
+  if (IsClosed()) return false;
+  std::vector<ColumnFamily*> families;
+  {
+    MutexLock lock(core_.mutex());
+    families = core_.families.RefLiveLocked();
+  }
+  bool all = true;
+  for (ColumnFamily* const family : families) {
+    uint64_t one = 0;
+    all = all && DbProperties(core_, *family).GetInt(property, &one);
+    *value += one;
+  }
+  MutexLock lock(core_.mutex());
+  core_.families.UnrefLocked(families);
+  core_.jobs.PurgeLaterLocked();
+  return all;
+}
+
 Status DBImpl::VerifyChecksum() {
   if (IsClosed()) return ClosedError();
   std::vector<ColumnFamily*> families;

@@ -164,6 +164,10 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   using DefaultFamilyCalls::GetIntProperty;
   bool GetIntProperty(ColumnFamilyHandle* family, const Slice& property,
                       uint64_t* value) override;
+  bool GetMapProperty(ColumnFamilyHandle* family, const Slice& property,
+                      std::map<std::string, std::string>* value) override;
+  bool GetAggregatedIntProperty(const Slice& property,
+                                uint64_t* value) override;
   using DefaultFamilyCalls::GetApproximateSizes;
   Status GetApproximateSizes(ColumnFamilyHandle* family, const Range* ranges,
                              size_t count, uint64_t* sizes) override;

@@ -3,8 +3,12 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <initializer_list>
 #include <map>
 #include <set>
+#include <string>
+#include <utility>
+#include <vector>
 
 #include "db/compaction/table_output.h"
 #include "db/dead_entries/dead_ranges_text.h"
@@ -364,56 +368,146 @@ std::string DbProperties::LevelStatsLocked() const {
   return out;
 }
 
-void DbProperties::AppendCompactionTableLocked(std::string* out) const {
+struct DbProperties::LevelRow {
+  std::string name;  // "L0", "Sum"
+  int files = 0;
+  uint64_t bytes = 0;
+  double score = 0;
+  CompactionStats stats;
+  double write_amplification = 0;
+  double space_amplification = 0;
+
+  double seconds() const { return static_cast<double>(stats.micros) / 1e6; }
+  double ReadRate() const { return Rate(stats.BytesRead()); }
+  double WriteRate() const { return Rate(stats.bytes_written); }
+
+ private:
+  // MiB per second.
+  double Rate(uint64_t moved) const {
+    return stats.micros == 0 ? 0.0 : MiB(moved) / seconds();
+  }
+};
+
+std::vector<DbProperties::LevelRow> DbProperties::LevelRowsLocked() const {
   const Version& version = *family_.version();
   const FamilyCompactions& compactions = family_.compactions();
   const int last_level = family_.options().num_levels - 1;
+  const uint64_t last_bytes = version.NumBytes(version.DeepestLevel());
+  std::vector<LevelRow> rows;
+  LevelRow sum;
+  for (int level = 0; level <= last_level; ++level) {
+    LevelRow row;
+    row.name = "L" + std::to_string(level);
+    row.files = version.NumFiles(level);
+    row.bytes = version.NumBytes(level);
+    row.stats = compactions.stats[level];
+    if (level < last_level) {
+      row.score =
+          compactions.policy->Score(version, compactions.running, level);
+    }
+    row.write_amplification =
+        Ratio(row.stats.bytes_written, level == 0 ? row.stats.bytes_written
+                                                  : row.stats.upper_bytes_read);
+    row.space_amplification = Ratio(row.bytes, last_bytes);
+    sum.files += row.files;
+    sum.bytes += row.bytes;
+    sum.stats.Add(row.stats);
+    rows.push_back(std::move(row));
+  }
+  sum.name = "Sum";
+  sum.write_amplification =
+      Ratio(sum.stats.bytes_written, compactions.stats[0].bytes_written);
+  sum.space_amplification = Ratio(sum.bytes, last_bytes);
+  rows.push_back(std::move(sum));
+  return rows;
+}
+
+void DbProperties::AppendCompactionTableLocked(std::string* out) const {
   *out +=
       "Level  Files  Size(MB)  Score  Read(MB)  Rn(MB) Rnp1(MB) Write(MB) "
       "Moved(MB) W-Amp S-Amp Rd(MB/s) Wr(MB/s)  Sec(s) Count   KeyIn KeyDrop\n";
-  const auto append = [out](const char* name, int files, uint64_t bytes,
-                            double score, const CompactionStats& stats,
-                            uint64_t source_bytes, double space) {
-    const double seconds = static_cast<double>(stats.micros) / 1e6;
-    AppendFormat(out, "%5s %6d %9.1f %6.1f %9.1f %7.1f %8.1f %9.1f %9.1f", name,
-                 files, MiB(bytes), score, MiB(stats.BytesRead()),
-                 MiB(stats.upper_bytes_read), MiB(stats.level_bytes_read),
-                 MiB(stats.bytes_written), MiB(stats.moved_bytes));
+  const std::vector<LevelRow> rows = LevelRowsLocked();
+  for (const LevelRow& row : rows) {
+    const CompactionStats& stats = row.stats;
+    AppendFormat(out, "%5s %6d %9.1f %6.1f %9.1f %7.1f %8.1f %9.1f %9.1f",
+                 row.name.c_str(), row.files, MiB(row.bytes), row.score,
+                 MiB(stats.BytesRead()), MiB(stats.upper_bytes_read),
+                 MiB(stats.level_bytes_read), MiB(stats.bytes_written),
+                 MiB(stats.moved_bytes));
     AppendFormat(out,
                  " %5.1f %5.2f %8.1f %8.1f %7.1f %5" PRIu64 " %7" PRIu64
                  " %7" PRIu64 "\n",
-                 Ratio(stats.bytes_written, source_bytes), space,
-                 seconds > 0 ? MiB(stats.BytesRead()) / seconds : 0.0,
-                 seconds > 0 ? MiB(stats.bytes_written) / seconds : 0.0,
-                 seconds, stats.count, stats.entries_read,
-                 stats.entries_dropped);
-  };
-  CompactionStats total;
-  int files = 0;
-  uint64_t bytes = 0;
-  const uint64_t last_bytes = version.NumBytes(version.DeepestLevel());
-  for (int level = 0; level <= last_level; ++level) {
-    const CompactionStats& stats = compactions.stats[level];
-    total.Add(stats);
-    files += version.NumFiles(level);
-    bytes += version.NumBytes(level);
-    append(("L" + std::to_string(level)).c_str(), version.NumFiles(level),
-           version.NumBytes(level),
-           level < last_level
-               ? compactions.policy->Score(version, compactions.running, level)
-               : 0.0,
-           stats, level == 0 ? stats.bytes_written : stats.upper_bytes_read,
-           Ratio(version.NumBytes(level), last_bytes));
+                 row.write_amplification, row.space_amplification,
+                 row.ReadRate(), row.WriteRate(), row.seconds(), stats.count,
+                 stats.entries_read, stats.entries_dropped);
   }
-  append("Sum", files, bytes, 0.0, total, compactions.stats[0].bytes_written,
-         Ratio(bytes, last_bytes));
+  const Version& version = *family_.version();
+  const FamilyCompactions& compactions = family_.compactions();
+  const LevelRow& sum = rows.back();
   AppendFormat(out,
                "Tables: %.1f MB, %.1f MB of them in the last level; space "
                "amplification %.2f; base level %d\n",
-               MiB(bytes), MiB(last_bytes), Ratio(bytes, last_bytes),
+               MiB(sum.bytes), MiB(version.NumBytes(version.DeepestLevel())),
+               sum.space_amplification,
                compactions.policy->NextLevel(version, 0));
   AppendFormat(out, "Pending compaction: %.1f MB\n",
                MiB(compactions.Debt(version).pending_bytes));
+}
+
+bool DbProperties::GetMap(const Slice& property,
+                          std::map<std::string, std::string>* value) {
+  Slice name = property;
+  if (!StripPrefix(&name) || name != Slice("cfstats")) return false;
+  MutexLock lock(core_.mutex());
+  for (const LevelRow& row : LevelRowsLocked()) {
+    const CompactionStats& stats = row.stats;
+    const auto set = [&](const char* field, double number) {
+      (*value)["compaction." + row.name + "." + field] = std::to_string(number);
+    };
+    const auto gib = [](uint64_t bytes) { return MiB(bytes) / 1024; };
+    set("NumFiles", row.files);
+    set("SizeBytes", static_cast<double>(row.bytes));
+    set("Score", row.score);
+    set("ReadGB", gib(stats.BytesRead()));
+    set("RnGB", gib(stats.upper_bytes_read));
+    set("Rnp1GB", gib(stats.level_bytes_read));
+    set("WriteGB", gib(stats.bytes_written));
+    set("MovedGB", gib(stats.moved_bytes));
+    set("WriteAmp", row.write_amplification);
+    set("ReadMBps", row.ReadRate());
+    set("WriteMBps", row.WriteRate());
+    set("CompSec", row.seconds());
+    set("CompCount", static_cast<double>(stats.count));
+    set("AvgSec", stats.count == 0
+                      ? 0.0
+                      : row.seconds() / static_cast<double>(stats.count));
+    set("KeyIn", static_cast<double>(stats.entries_read));
+    set("KeyDrop", static_cast<double>(stats.entries_dropped));
+  }
+  const FamilyPace& pace = family_.pace();
+  uint64_t slow = 0;
+  uint64_t stop = 0;
+  const auto set = [&](const char* slowed, const char* stopped,
+                       std::initializer_list<StallCause> causes) {
+    uint64_t slow_here = 0;
+    uint64_t stop_here = 0;
+    for (const StallCause cause : causes) {
+      slow_here += pace.StallCount(cause, WritePressure::kSlow);
+      stop_here += pace.StallCount(cause, WritePressure::kStop);
+    }
+    (*value)[std::string("io_stalls.") + slowed] = std::to_string(slow_here);
+    (*value)[std::string("io_stalls.") + stopped] = std::to_string(stop_here);
+    slow += slow_here;
+    stop += stop_here;
+  };
+  set("level0_slowdown", "level0_numfiles", {StallCause::kLevel0});
+  set("slowdown_for_pending_compaction_bytes",
+      "stop_for_pending_compaction_bytes", {StallCause::kPendingBytes});
+  set("memtable_slowdown", "memtable_compaction",
+      {StallCause::kMemTables, StallCause::kLogs});
+  (*value)["io_stalls.total_slowdown"] = std::to_string(slow);
+  (*value)["io_stalls.total_stop"] = std::to_string(stop);
+  return true;
 }
 
 void DbProperties::AppendDbStatsLocked(std::string* out) const {
@@ -429,9 +523,14 @@ void DbProperties::AppendDbStatsLocked(std::string* out) const {
       "write amplification %.2f\n",
       MiB(user_bytes), MiB(logged_bytes), MiB(table_bytes),
       Ratio(logged_bytes + table_bytes, user_bytes));
+  uint64_t stalls = 0;
+  for (const StallCause cause : {StallCause::kLevel0, StallCause::kPendingBytes,
+                                 StallCause::kMemTables, StallCause::kLogs}) {
+    stalls += family_.pace().StallCount(cause, WritePressure::kSlow) +
+              family_.pace().StallCount(cause, WritePressure::kStop);
+  }
   AppendFormat(out, "Stalls: %" PRIu64 " times, %.3f seconds; now: %s\n",
-               family_.pace().stall_count(),
-               static_cast<double>(family_.pace().stall_micros()) / 1e6,
+               stalls, static_cast<double>(family_.pace().stall_micros()) / 1e6,
                StallCauseName(family_.pace().stall().cause));
   const FileWaits& waits = core_.wals.waits();
   AppendFormat(out,

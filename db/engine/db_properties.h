@@ -6,7 +6,9 @@
 // Thread-safety: owned by one thread.
 
 #include <cstdint>
+#include <map>
 #include <string>
+#include <vector>
 
 #include "db/jobs/db_core.h"
 #include "db/options/db_mutex.h"
@@ -24,6 +26,8 @@ class DbProperties {
   // the database is open.
   bool Get(const Slice& property, std::string* value);
   bool GetInt(const Slice& property, uint64_t* value);
+  // As DB::GetMapProperty.
+  bool GetMap(const Slice& property, std::map<std::string, std::string>* value);
 
  private:
   // Calls visit(file, properties) for the tables of one level or of all levels.
@@ -40,6 +44,9 @@ class DbProperties {
       VARVE_REQUIRES(kDbMutex);
   std::string LevelStatsLocked() const VARVE_REQUIRES(kDbMutex);
   std::string StatsLocked() VARVE_REQUIRES(kDbMutex);
+  // Returns the levels, and at the end their sum.
+  struct LevelRow;
+  std::vector<LevelRow> LevelRowsLocked() const VARVE_REQUIRES(kDbMutex);
   void AppendCompactionTableLocked(std::string* out) const
       VARVE_REQUIRES(kDbMutex);
   void AppendDbStatsLocked(std::string* out) const VARVE_REQUIRES(kDbMutex);

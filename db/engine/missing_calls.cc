@@ -116,6 +116,18 @@ Status DB::GetPropertiesOfTablesInRange(ColumnFamilyHandle* /*family*/,
   return Missing();
 }
 
+bool DB::GetMapProperty(ColumnFamilyHandle* /*family*/,
+                        const Slice& /*property*/,
+                        std::map<std::string, std::string>* value) {
+  value->clear();
+  return false;
+}
+
+bool DB::GetAggregatedIntProperty(const Slice& /*property*/, uint64_t* value) {
+  *value = 0;
+  return false;
+}
+
 bool DB::KeyMayExist(const ReadOptions& /*options*/,
                      ColumnFamilyHandle* /*family*/, const Slice& /*key*/,
                      std::string* /*value*/, bool* value_found) {

@@ -193,7 +193,7 @@ uint64_t FamilyPace::DelayMicrosLocked(uint64_t bytes, bool may_sleep) {
 }
 
 void FamilyPace::CountStallLocked(StallCause cause, WritePressure pressure) {
-  ++stall_count_;
+  ++stall_counts_[static_cast<size_t>(cause)][static_cast<size_t>(pressure)];
   RecordTick(stats_, StallTicker(cause, pressure));
 }
 

@@ -8,6 +8,7 @@
 // Thread-safety: functions called ...Locked require the DB mutex. Only the
 // leader of the write queue may call the functions marked "for the leader".
 
+#include <array>
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -103,7 +104,11 @@ class FamilyPace {
   void CountStallLocked(StallCause cause, WritePressure pressure)
       VARVE_REQUIRES(kDbMutex);
   void AddStallMicrosLocked(uint64_t micros) VARVE_REQUIRES(kDbMutex);
-  uint64_t stall_count() const { return stall_count_; }
+  // Returns how many writes were slowed down or stopped for the cause.
+  uint64_t StallCount(StallCause cause, WritePressure pressure) const {
+    return stall_counts_[static_cast<size_t>(cause)]
+                        [static_cast<size_t>(pressure)];
+  }
   uint64_t stall_micros() const { return stall_micros_; }
 
  private:
@@ -162,7 +167,8 @@ class FamilyPace {
 
   WriteDelay write_delay_;
   WriteStallState stall_;
-  uint64_t stall_count_ = 0;
+  // By cause and pressure.
+  std::array<std::array<uint64_t, 3>, 5> stall_counts_{};
   uint64_t stall_micros_ = 0;
 };
 

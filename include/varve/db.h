@@ -567,6 +567,21 @@ class VARVE_EXPORT DB {
       ColumnFamilyHandle* family, const Range* ranges, size_t count,
       TablePropertiesCollection* result);
 
+  // Stores the numbers of the property cfstats by name, as text: for each level
+  // and for "Sum" compaction.<level>.<NumFiles, SizeBytes, Score, ReadGB, RnGB,
+  // Rnp1GB, WriteGB, MovedGB, WriteAmp, ReadMBps, WriteMBps, CompSec,
+  // CompCount, AvgSec, KeyIn, KeyDrop>, and io_stalls.<cause>, the number of
+  // writes that were slowed down or stopped. Returns false for another
+  // property.
+  virtual bool GetMapProperty(ColumnFamilyHandle* family, const Slice& property,
+                              std::map<std::string, std::string>* value);
+  bool GetMapProperty(const Slice& property,
+                      std::map<std::string, std::string>* value) {
+    return GetMapProperty(nullptr, property, value);
+  }
+  // Stores the sum of an integer property over all families.
+  virtual bool GetAggregatedIntProperty(const Slice& property, uint64_t* value);
+
   // ---- Further reads and names ----
 
   // Returns false only if the key does not exist. Reads no file. If the value

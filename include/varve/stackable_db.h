@@ -305,6 +305,15 @@ class VARVE_EXPORT StackableDB : public DB {
       TablePropertiesCollection* result) override {
     return db_->GetPropertiesOfTablesInRange(family, ranges, count, result);
   }
+  using DB::GetMapProperty;
+  bool GetMapProperty(ColumnFamilyHandle* family, const Slice& property,
+                      std::map<std::string, std::string>* value) override {
+    return db_->GetMapProperty(family, property, value);
+  }
+  bool GetAggregatedIntProperty(const Slice& property,
+                                uint64_t* value) override {
+    return db_->GetAggregatedIntProperty(property, value);
+  }
   bool KeyMayExist(const ReadOptions& options, ColumnFamilyHandle* family,
                    const Slice& key, std::string* value,
                    bool* value_found) override {

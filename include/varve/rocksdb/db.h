@@ -364,6 +364,17 @@ class DB {
                       uint64_t* value) {
     return db_->GetIntProperty(family, property, value);
   }
+  bool GetMapProperty(const Slice& property,
+                      std::map<std::string, std::string>* value) {
+    return db_->GetMapProperty(property, value);
+  }
+  bool GetMapProperty(ColumnFamilyHandle* family, const Slice& property,
+                      std::map<std::string, std::string>* value) {
+    return db_->GetMapProperty(family, property, value);
+  }
+  bool GetAggregatedIntProperty(const Slice& property, uint64_t* value) {
+    return db_->GetAggregatedIntProperty(property, value);
+  }
   Status GetApproximateSizes(const Range* ranges, int count, uint64_t* sizes) {
     return GetApproximateSizes(nullptr, ranges, count, sizes);
   }

@@ -61,6 +61,40 @@ TEST_F(DbPropertyTest, StatsAreThoseOfTheTreeAndOfTheDatabase) {
   EXPECT_EQ(Text("rocksdb.options-statistics"), Text("rocksdb.statistics"));
 }
 
+TEST_F(DbPropertyTest, MapPropertiesAreTheNumbersOfTheTable) {
+  Open();
+  for (int i = 0; i < 1000; ++i) Put(Key(i), std::string(100, 'v'));
+  Flush();
+  std::map<std::string, std::string> numbers;
+  ASSERT_TRUE(db_->GetMapProperty("rocksdb.cfstats", &numbers));
+  EXPECT_EQ(std::stod(numbers.at("compaction.L0.NumFiles")), 1);
+  EXPECT_EQ(std::stod(numbers.at("compaction.L0.CompCount")), 1);
+  EXPECT_EQ(std::stod(numbers.at("compaction.L0.WriteAmp")), 1);
+  EXPECT_EQ(std::stod(numbers.at("compaction.L0.SizeBytes")),
+            static_cast<double>(Number("varve.live-sst-files-size")));
+  EXPECT_EQ(numbers.at("compaction.Sum.NumFiles"),
+            numbers.at("compaction.L0.NumFiles"));
+  EXPECT_EQ(numbers.at("io_stalls.level0_numfiles"), "0");
+  EXPECT_EQ(numbers.at("io_stalls.total_stop"), "0");
+  EXPECT_FALSE(db_->GetMapProperty("rocksdb.stats", &numbers));
+  EXPECT_TRUE(numbers.empty());
+}
+
+TEST_F(DbPropertyTest, AggregatedPropertiesAreSumsOverFamilies) {
+  Open();
+  ColumnFamilyHandle* family = nullptr;
+  ASSERT_TRUE(Ok(db_->CreateColumnFamily(options_, "other", &family)));
+  Put("k", "v");
+  ASSERT_TRUE(Ok(db_->Put({}, family, "a", "v")));
+  ASSERT_TRUE(Ok(db_->Put({}, family, "b", "v")));
+  uint64_t sum = 0;
+  EXPECT_TRUE(db_->GetAggregatedIntProperty(
+      "rocksdb.num-entries-active-mem-table", &sum));
+  EXPECT_EQ(sum, 3u);
+  EXPECT_FALSE(db_->GetAggregatedIntProperty("rocksdb.nothing", &sum));
+  ASSERT_TRUE(Ok(db_->DestroyColumnFamilyHandle(family)));
+}
+
 TEST_F(DbPropertyTest, BytesOfAnotherFamilyAreNotTheDefaultFamilys) {
   options_.write_buffer_size = 8 << 20;
   Open();
