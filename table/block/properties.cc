@@ -23,6 +23,8 @@ constexpr std::string_view kPrefixFiltering =
     "rocksdb.block.based.table.prefix.filtering";
 constexpr std::string_view kExternalVersion =
     "rocksdb.external_sst_file.version";
+constexpr std::string_view kIndexPartitions = "rocksdb.index.partitions";
+constexpr std::string_view kTopLevelIndexSize = "rocksdb.top-level.index.size";
 constexpr std::string_view kGlobalSequence =
     "rocksdb.external_sst_file.global_seqno";
 
@@ -37,7 +39,7 @@ bool ParseVarintFlag(Slice value, uint64_t /*offset*/,
   return true;
 }
 
-// A number that is not written.
+// A number that only some tables have.
 template <uint64_t PropertiesBlock::*kMember>
 bool ParseVarint(Slice value, uint64_t /*offset*/, PropertiesBlock* result) {
   return GetVarint64(&value, &(result->*kMember));
@@ -108,8 +110,7 @@ constexpr Field kFields[] = {
     {"rocksdb.format.version", &PropertiesBlock::format_version},
     {kIndexKeyIsUserKey,
      &ParseVarintFlag<&PropertiesBlock::index_key_is_user_key>},
-    {"rocksdb.index.partitions",
-     &ParseVarint<&PropertiesBlock::index_partitions>},
+    {kIndexPartitions, &ParseVarint<&PropertiesBlock::index_partitions>},
     {"rocksdb.index.size", &PropertiesBlock::index_size},
     {kIndexValueIsDeltaEncoded,
      &ParseVarintFlag<&PropertiesBlock::index_value_is_delta_encoded>},
@@ -122,8 +123,7 @@ constexpr Field kFields[] = {
     {"rocksdb.original.file.number", &PropertiesBlock::original_file_number},
     {"rocksdb.raw.key.size", &PropertiesBlock::raw_key_size},
     {"rocksdb.raw.value.size", &PropertiesBlock::raw_value_size},
-    {"rocksdb.top-level.index.size",
-     &ParseVarint<&PropertiesBlock::top_level_index_size>},
+    {kTopLevelIndexSize, &ParseVarint<&PropertiesBlock::top_level_index_size>},
     {"varve.hidden.entries", &PropertiesBlock::num_hidden_entries},
     {"varve.longest.dead.run", &PropertiesBlock::longest_dead_run},
 };
@@ -203,6 +203,10 @@ std::string EncodeProperties(const PropertiesBlock& properties) {
   }
   if (properties.has_global_sequence) {
     add(kGlobalSequence, Fixed64Text(properties.global_sequence));
+  }
+  if (properties.index_partitions != 0) {
+    add(kIndexPartitions, VarintText(properties.index_partitions));
+    add(kTopLevelIndexSize, VarintText(properties.top_level_index_size));
   }
   for (const Field& field : kFields) {
     if (field.number != nullptr) {

@@ -41,7 +41,7 @@ struct PropertiesBlock {
   uint64_t filter_size = 0;
   uint64_t num_data_blocks = 0;
   uint64_t num_filter_entries = 0;
-  // Of a partitioned index, which only other programs write; otherwise 0.
+  // Of a partitioned index; otherwise 0.
   uint64_t index_partitions = 0;
   uint64_t top_level_index_size = 0;
   // Varve's own. Entries that a newer value or deletion of their user key

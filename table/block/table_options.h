@@ -27,6 +27,12 @@ struct TableBuilderOptions {
   int compression_level = 0;
   ChecksumType checksum = ChecksumType::kXxh3;
   std::shared_ptr<const FilterPolicy> filter_policy;
+  // Cut the index into partitions of about that many bytes, and with
+  // `partition_filters` the filter at the same keys. Filters of the user's own
+  // policies stay whole.
+  bool partitioned_index = false;
+  bool partition_filters = false;
+  uint64_t metadata_block_size = 4096;
   // Written to the properties.
   std::string db_identity;
   std::string session_identity;

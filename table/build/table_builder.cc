@@ -35,7 +35,7 @@ int CompressorLevel(const TableBuilderOptions& options) {
                                         : options.compression_level;
 }
 
-// The filter of a table, for any policy.
+// The filter of a table, or of one partition after the other, for any policy.
 class TableFilterBuilder {
  public:
   explicit TableFilterBuilder(const FilterPolicy* policy) : policy_(policy) {
@@ -51,6 +51,9 @@ class TableFilterBuilder {
       AddCustomKey(user_key);
     }
   }
+
+  // Returns whether the filter can be cut into partitions.
+  bool MayBeCut() const { return bloom_.has_value(); }
 
   // Distinct keys; there is nothing to write if there are none.
   size_t KeyCount() const {
@@ -112,7 +115,9 @@ struct TableBuilder::Rep {
         compressor(options.compression, CompressorLevel(options)),
         range_deletions(1),
         index(options.comparator),
-        filter(options.filter_policy.get()) {
+        filter(options.filter_policy.get()),
+        partitions_filter(options.partitioned_index &&
+                          options.partition_filters && filter.MayBeCut()) {
     if (!CompressionSupported(options.compression)) {
       status = Status::NotSupported("compression type",
                                     CompressionName(options.compression));
@@ -136,10 +141,17 @@ struct TableBuilder::Rep {
   Status Refusal(const Slice& internal_key, const Slice& value) const;
   bool MustCloseBlock(const Slice& key, const Slice& value) const;
   void CloseDataBlock();
+  // Adds a closed block that `next_key` follows to the index.
+  void AddToIndex(const Slice& next_key);
+  // Ends a partition of the index, and of the filter, with the block that was
+  // added to the index last.
+  void CutPartition();
   void WriteBlock(std::string* body, bool compress, BlockHandle* handle);
   void Append(const Slice& data);
   void WriteFilter();
   void WriteIndex();
+  // Writes an index, and a filter, that were cut.
+  void WritePartitions();
   void WriteRangeTombstones();
   void WriteProperties();
   void WriteMetaindexAndFooter();
@@ -164,6 +176,8 @@ struct TableBuilder::Rep {
   BlockBuilder range_deletions;
   IndexBuilder index;
   TableFilterBuilder filter;
+  const bool partitions_filter;
+  std::vector<std::string> filter_partitions;
   PropertiesBlock properties;
   uint64_t dead_run = 0;  // Successive dead entries up to the last entry.
   // The last user key has a value or a deletion: more than merge operands.
@@ -257,6 +271,27 @@ void TableBuilder::Rep::CloseDataBlock() {
   properties.data_size = offset;
 }
 
+void TableBuilder::Rep::AddToIndex(const Slice& next_key) {
+  index.Add(pending_last_key, next_key, pending_handle);
+  index_entry_pending = false;
+  if (!options.partitioned_index) return;
+  const bool filter_is_full =
+      partitions_filter &&
+      filter.KeyCount() * options.filter_policy->BuiltinBloomBitsPerKey() / 8 >=
+          static_cast<double>(options.metadata_block_size);
+  if (filter_is_full || index.OpenBytes() >= options.metadata_block_size) {
+    CutPartition();
+  }
+}
+
+void TableBuilder::Rep::CutPartition() {
+  index.Cut();
+  if (!partitions_filter) return;
+  properties.num_filter_entries += filter.KeyCount();
+  // Versions of one user key may be in two partitions. Each then has the key.
+  filter.Finish(&filter_partitions.emplace_back());
+}
+
 // Adds the trailer to *body, so that block and trailer go out as one.
 void TableBuilder::Rep::WriteBlock(std::string* body, bool compress,
                                    BlockHandle* handle) {
@@ -287,7 +322,8 @@ void TableBuilder::Rep::Append(const Slice& data) {
 }
 
 void TableBuilder::Rep::WriteFilter() {
-  if (filter.KeyCount() == 0) return;
+  // Partitions are written with those of the index.
+  if (partitions_filter || filter.KeyCount() == 0) return;
   const size_t key_count = filter.KeyCount();
   std::string body;
   filter.Finish(&body);
@@ -303,11 +339,44 @@ void TableBuilder::Rep::WriteFilter() {
 void TableBuilder::Rep::WriteIndex() {
   properties.index_key_is_user_key = index.keys_are_user_keys();
   properties.index_value_is_delta_encoded = true;
+  // Without entries, there are none.
+  if (index.partition_count() != 0) return WritePartitions();
   std::string body;
   index.Finish(&body);
   // Raw, so that opening a table need not decompress it.
   WriteBlock(&body, /*compress=*/false, &footer.index);
   properties.index_size = footer.index.size + kBlockTrailerSize;
+}
+
+// A partition of the filter is followed by that of the index for the same keys,
+// so that one read gets both.
+void TableBuilder::Rep::WritePartitions() {
+  const size_t count = index.partition_count();
+  properties.index_type = kTwoLevelIndexType;
+  properties.index_partitions = count;
+  std::vector<BlockHandle> filters(filter_partitions.size());
+  std::vector<BlockHandle> partitions(count);
+  std::string body;
+  for (size_t i = 0; i < count; ++i) {
+    if (partitions_filter) {
+      properties.filter_size += filter_partitions[i].size();
+      WriteBlock(&filter_partitions[i], /*compress=*/false, &filters[i]);
+    }
+    index.FinishPartition(i, &body);
+    WriteBlock(&body, /*compress=*/false, &partitions[i]);
+    properties.index_size += partitions[i].size;
+  }
+  if (partitions_filter) {
+    properties.filter_policy = filter.PolicyName();
+    BlockHandle handle;
+    index.FinishNames(filters, &body);
+    WriteBlock(&body, /*compress=*/false, &handle);
+    meta_blocks.emplace_back(kPartitionedBloomBlockName, handle);
+  }
+  index.FinishNames(partitions, &body);
+  WriteBlock(&body, /*compress=*/false, &footer.index);
+  properties.top_level_index_size = footer.index.size;
+  properties.index_size += footer.index.size + kBlockTrailerSize;
 }
 
 void TableBuilder::Rep::WriteRangeTombstones() {
@@ -380,10 +449,7 @@ bool TableBuilder::Add(const Slice& internal_key, const Slice& value) {
 
   const bool full = r->MustCloseBlock(internal_key, value);
   if (full) r->CloseDataBlock();
-  if (r->index_entry_pending) {
-    r->index.Add(r->pending_last_key, internal_key, r->pending_handle);
-    r->index_entry_pending = false;
-  }
+  if (r->index_entry_pending) r->AddToIndex(internal_key);
   r->filter.AddKey(ExtractUserKey(internal_key));
   r->data_block.AddSharing(internal_key, value, full ? 0 : shared);
 
@@ -411,6 +477,7 @@ Status TableBuilder::Finish() {
   if (r->index_entry_pending) {
     r->index.AddLast(r->pending_last_key, r->pending_handle);
     r->index_entry_pending = false;
+    if (r->options.partitioned_index) r->CutPartition();
   }
   r->WriteFilter();
   r->WriteIndex();

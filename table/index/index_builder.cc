@@ -14,6 +14,25 @@ namespace {
 constexpr uint64_t kSeparatorTrailer =
     PackTrailer(kMaxSequenceNumber, ValueType::kWideColumnEntity);
 
+// About the bytes of an entry beside its separator: sizes, handle and restart
+// point.
+constexpr size_t kEntryOverhead = 12;
+
+// Writes the entries of an index block.
+class EntryWriter {
+ public:
+  void Add(const Slice& separator, const BlockHandle& handle) {
+    handle_.clear();
+    handle.EncodeTo(&handle_);
+    block_.Add(separator, handle_);
+  }
+  std::string Finish() { return std::move(*block_.Finish()); }
+
+ private:
+  BlockBuilder block_{1, BlockBuilder::ValueLength::kLeftOut};
+  std::string handle_;
+};
+
 }  // namespace
 
 void IndexBuilder::Add(const Slice& last_key, const Slice& next_first_key,
@@ -44,18 +63,42 @@ void IndexBuilder::AddLast(const Slice& last_key, const BlockHandle& handle) {
   entries_.push_back({keys_.size(), handle});
 }
 
-void IndexBuilder::Finish(std::string* body) const {
-  BlockBuilder block(1, BlockBuilder::ValueLength::kLeftOut);
-  std::string handle;
-  size_t begin = 0;
-  for (const Entry& entry : entries_) {
-    const Slice key(keys_.data() + begin, entry.key_end - begin);
-    handle.clear();
-    entry.handle.EncodeTo(&handle);
-    block.Add(keys_are_user_keys_ ? ExtractUserKey(key) : key, handle);
-    begin = entry.key_end;
+Slice IndexBuilder::Separator(size_t i) const {
+  const size_t begin = KeyBegin(i);
+  const Slice key(keys_.data() + begin, entries_[i].key_end - begin);
+  return keys_are_user_keys_ ? ExtractUserKey(key) : key;
+}
+
+void IndexBuilder::FinishEntries(size_t begin, size_t end,
+                                 std::string* body) const {
+  EntryWriter block;
+  for (size_t i = begin; i < end; ++i) {
+    block.Add(Separator(i), entries_[i].handle);
   }
-  *body = std::move(*block.Finish());
+  *body = block.Finish();
+}
+
+void IndexBuilder::Finish(std::string* body) const {
+  FinishEntries(0, entries_.size(), body);
+}
+
+size_t IndexBuilder::OpenBytes() const {
+  const size_t first = partition_ends_.empty() ? 0 : partition_ends_.back();
+  return keys_.size() - KeyBegin(first) +
+         (entries_.size() - first) * kEntryOverhead;
+}
+
+void IndexBuilder::FinishPartition(size_t i, std::string* body) const {
+  FinishEntries(i == 0 ? 0 : partition_ends_[i - 1], partition_ends_[i], body);
+}
+
+void IndexBuilder::FinishNames(const std::vector<BlockHandle>& handles,
+                               std::string* body) const {
+  EntryWriter block;
+  for (size_t i = 0; i < handles.size(); ++i) {
+    block.Add(Separator(partition_ends_[i] - 1), handles[i]);
+  }
+  *body = block.Finish();
 }
 
 }  // namespace varve

@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Makes tables with partitioned indexes and filters, which Varve reads but does
-// not write, in every form that the format allows. A test may change the
+// Makes tables with partitioned indexes and filters in every form that the
+// format allows. Varve reads all of them, and writes one. A test may change the
 // handles and separators before the blocks that name partitions are written.
 
 #include "table/block/block_builder.h"
@@ -232,17 +232,13 @@ class PartitionedTable {
     }
   }
 
-  // With the property that Varve does not write.
   std::string PropertiesBody() {
     if (!form_.tells_data_size) properties.data_size = 0;
     if (!form_.partitioned_index) return EncodeProperties(properties);
     properties.index_type = kTwoLevelIndexType;
-    std::string count;
-    PutVarint64(&count, partitions_told != 0 ? partitions_told
-                                             : index_partitions.size());
-    PropertiesBlock with_count = properties;
-    with_count.other.emplace_back("rocksdb.index.partitions", count);
-    return EncodeProperties(with_count);
+    properties.index_partitions =
+        partitions_told != 0 ? partitions_told : index_partitions.size();
+    return EncodeProperties(properties);
   }
 
   const PartitionedForm form_;
