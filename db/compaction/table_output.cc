@@ -85,6 +85,10 @@ Status TableOutput::Open() {
   }
   options.statistics = StatisticsImpl::Of(context_.options->statistics.get());
   options.filter_policy = context_.options->filter_policy;
+  options.partitioned_index =
+      context_.options->index_type == IndexType::kTwoLevelIndexSearch;
+  options.partition_filters = context_.options->partition_filters;
+  options.metadata_block_size = context_.options->metadata_block_size;
   options.db_identity = context_.db_identity;
   options.session_identity = context_.session_identity;
   options.column_family_id = context_.family_id;

@@ -54,6 +54,12 @@ struct OptionNames<StatsLevel> {
       "except_time_for_mutex", "all"};
 };
 
+template <>
+struct OptionNames<IndexType> {
+  static constexpr const char* kAll[] = {"kBinarySearch", "kHashSearch",
+                                         "kTwoLevelIndexSearch"};
+};
+
 template <typename T>
 concept NamedEnum = requires { OptionNames<T>::kAll; };
 
@@ -86,15 +92,15 @@ struct OptionRow {
         raises((flags & kRaise) != 0) {}
 
   const char* name;
-  std::variant<OptionField<bool>, OptionField<int>, OptionField<uint64_t>,
-               OptionField<double>, OptionField<KeyCase>,
-               OptionField<WalRecoveryMode>, OptionField<WriteMethod>,
-               OptionField<StatsLevel>, OptionField<CompressionType>,
-               OptionField<std::vector<CompressionType>>,
-               OptionField<std::optional<CompressionType>>,
-               OptionField<std::shared_ptr<Cache>>,
-               OptionField<std::shared_ptr<const FilterPolicy>>,
-               OptionField<std::shared_ptr<RateLimiter>>>
+  std::variant<
+      OptionField<bool>, OptionField<int>, OptionField<uint64_t>,
+      OptionField<double>, OptionField<KeyCase>, OptionField<WalRecoveryMode>,
+      OptionField<WriteMethod>, OptionField<StatsLevel>, OptionField<IndexType>,
+      OptionField<CompressionType>, OptionField<std::vector<CompressionType>>,
+      OptionField<std::optional<CompressionType>>,
+      OptionField<std::shared_ptr<Cache>>,
+      OptionField<std::shared_ptr<const FilterPolicy>>,
+      OptionField<std::shared_ptr<RateLimiter>>>
       field;
   bool may_change;
   bool raises;
@@ -142,6 +148,11 @@ inline constexpr OptionRow kOptionTable[] = {
     {"compression_per_level", &Options::compression_per_level},
     {"bottommost_compression", &Options::bottommost_compression},
     {"compression_level", &Options::compression_level},
+    {"index_type", &Options::index_type},
+    {"metadata_block_size",
+     &Options::metadata_block_size,
+     {1, uint64_t{1} << 30}},
+    {"partition_filters", &Options::partition_filters},
     {"filter_policy", &Options::filter_policy},
     {"level0_file_num_compaction_trigger",
      &Options::level0_file_num_compaction_trigger,

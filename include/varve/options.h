@@ -58,8 +58,12 @@ enum class KeyCase : uint8_t {
 
 // The form of a table's index.
 enum class IndexType : uint8_t {
-  kBinarySearch = 0,         // One sorted block.
-  kTwoLevelIndexSearch = 2,  // Partitions, and an index of them.
+  // One sorted block. The default.
+  kBinarySearch = 0,
+  // As kBinarySearch. RocksDB adds a hash table of prefixes.
+  kHashSearch = 1,
+  // Partitions, and a block that names them.
+  kTwoLevelIndexSearch = 2,
 };
 
 // Where a read may look.
@@ -296,15 +300,19 @@ struct VARVE_USES_CONTAINERS ColumnFamilyOptions {
   // default. Default: 0.
   int compression_level = 0;
 
-  // The form of a table's index. With kTwoLevelIndexSearch it is cut into
-  // partitions of metadata_block_size, which are read and evicted like blocks,
-  // so a database much larger than memory needs one small index block per
-  // table. Default: kBinarySearch.
+  // The form of the index of new tables. With kTwoLevelIndexSearch it is cut
+  // into partitions. With cache_index_and_filter_blocks, partitions are read
+  // and evicted one by one, so a database much larger than memory needs only
+  // one small block of each table in memory; see docs/large_databases.md.
+  // Default: kBinarySearch.
   IndexType index_type = IndexType::kBinarySearch;
+
+  // Approximate size of a partition of an index or a filter, in bytes.
+  // [1, 1 GiB]. Default: 4 KiB.
   uint64_t metadata_block_size = 4 << 10;
 
-  // Cut filters into partitions, too. Only with kTwoLevelIndexSearch.
-  // Default: false.
+  // Cut filters into partitions, too, at the same keys as the index. Only with
+  // kTwoLevelIndexSearch, and for Bloom filters. Default: false.
   bool partition_filters = false;
 
   // Maps keys to the prefixes by which filters and seeks work. See
@@ -424,6 +432,7 @@ struct VARVE_USES_CONTAINERS Options : DBOptions, ColumnFamilyOptions {
 // - for key_case: sensitive or insensitive;
 // - for wal_recovery_mode: absolute_consistency or point_in_time;
 // - for wal_write: call, map or auto;
+// - for index_type: the name of a value;
 // - for stats_level: disable_all, except_histogram_or_timers, except_timers,
 //   except_detailed_timers, except_time_for_mutex or all;
 // - for filter_policy: bloomfilter:<bits per key>, or empty for none;

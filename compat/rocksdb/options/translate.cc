@@ -118,6 +118,13 @@ void ToTables(const rocksdb_block_based_table_options_t& table,
       std::clamp(table.block_size, size_t{1}, size_t{16} << 20);
   result->block_restart_interval =
       std::clamp(table.block_restart_interval, 1, 1024);
+  result->index_type =
+      table.index_type == static_cast<int>(IndexType::kTwoLevelIndexSearch)
+          ? IndexType::kTwoLevelIndexSearch
+          : IndexType::kBinarySearch;
+  result->metadata_block_size =
+      std::clamp(table.metadata_block_size, uint64_t{1}, uint64_t{1} << 30);
+  result->partition_filters = table.partition_filters != 0;
   // The engine's filters are of whole keys.
   if (table.whole_key_filtering != 0) {
     result->filter_policy = table.filter_policy;

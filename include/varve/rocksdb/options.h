@@ -62,14 +62,17 @@ struct BlockBasedTableOptions {
   size_t block_size = 4096;
   int block_restart_interval = 16;
   std::shared_ptr<const FilterPolicy> filter_policy;
-
-  // No effect.
   enum IndexType : char {
     kBinarySearch,
-    kHashSearch,
+    kHashSearch,  // As kBinarySearch.
     kTwoLevelIndexSearch,
-    kBinarySearchWithFirstKey,
+    kBinarySearchWithFirstKey,  // As kBinarySearch.
   };
+  IndexType index_type = kBinarySearch;
+  uint64_t metadata_block_size = 4096;
+  bool partition_filters = false;
+
+  // No effect.
   enum DataBlockIndexType : char {
     kDataBlockBinarySearch,
     kDataBlockBinaryAndHash,
@@ -77,14 +80,11 @@ struct BlockBasedTableOptions {
   bool cache_index_and_filter_blocks_with_high_priority = true;
   bool pin_l0_filter_and_index_blocks_in_cache = false;
   bool pin_top_level_index_and_filter = true;
-  IndexType index_type = kBinarySearch;
   DataBlockIndexType data_block_index_type = kDataBlockBinarySearch;
   double data_block_hash_table_util_ratio = 0.75;
   ChecksumType checksum = kXXH3;
   int block_size_deviation = 10;
   int index_block_restart_interval = 1;
-  uint64_t metadata_block_size = 4096;
-  bool partition_filters = false;
   bool optimize_filters_for_memory = true;
   bool use_delta_encoding = true;
   bool whole_key_filtering = true;
@@ -330,6 +330,11 @@ inline varve::ColumnFamilyOptions ToVarve(const ColumnFamilyOptions& options) {
     out.cache_index_and_filter_blocks = table.cache_index_and_filter_blocks;
     out.block_size = table.block_size;
     out.block_restart_interval = table.block_restart_interval;
+    if (table.index_type == BlockBasedTableOptions::kTwoLevelIndexSearch) {
+      out.index_type = IndexType::kTwoLevelIndexSearch;
+    }
+    out.metadata_block_size = table.metadata_block_size;
+    out.partition_filters = table.partition_filters;
     out.filter_policy = table.filter_policy;
   }
   return out;

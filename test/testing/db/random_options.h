@@ -62,6 +62,9 @@ inline Options RandomOptions(Rng* rng) {
   if (rng->OneIn(2)) {
     options.filter_policy = NewBloomFilterPolicy(rng->Between(1, 20));
   }
+  if (rng->OneIn(2)) options.index_type = IndexType::kTwoLevelIndexSearch;
+  options.partition_filters = rng->OneIn(2);
+  options.metadata_block_size = rng->Pick<uint64_t>({64, 500, 4 << 10});
   options.max_background_jobs = rng->Between(1, 4);
   options.max_total_wal_size = rng->Pick<uint64_t>({0, 0, 64 << 10, 1 << 20});
   options.atomic_flush = rng->OneIn(4);
