@@ -32,10 +32,11 @@ constexpr std::array<FixedName, 5> kFixedNames = {{
 }};
 
 // The suffixes that may follow a number.
-constexpr std::array<FixedName, 6> kSuffixes = {{
+constexpr std::array<FixedName, 7> kSuffixes = {{
     {".log", FileKind::kWal},
     {".log.dbtmp", FileKind::kTemp},
     {".sst", FileKind::kTable},
+    {".sst.trash", FileKind::kTemp},
     {".ldb", FileKind::kLevelDbTable},
     {".blob", FileKind::kBlob},
     {kTempSuffix, FileKind::kTemp},

@@ -25,9 +25,10 @@ enum class FileKind : uint8_t {
   kCurrent,       // CURRENT
   kLock,          // LOCK
   kInfoLog,       // LOG, LOG.old, LOG.old.<microseconds>
-  kTemp,          // 000007.dbtmp, 000007.log.dbtmp, OPTIONS-000007.dbtmp
-  kIdentity,      // IDENTITY
-  kOptions,       // OPTIONS-000007
+  // 000007.dbtmp, 000007.log.dbtmp, OPTIONS-000007.dbtmp, 000007.sst.trash
+  kTemp,
+  kIdentity,  // IDENTITY
+  kOptions,   // OPTIONS-000007
 };
 
 // No database reaches this number. A file with a higher number is not the

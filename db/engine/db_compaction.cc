@@ -18,7 +18,7 @@ Status DBImpl::CompactRange(const CompactRangeOptions& options,
   if (IsClosed()) return ClosedError();
   const UserKeyRange range{begin, end};
   Status status = CompactRangeOnce(family, options, range);
-  if (!status.IsNoSpace()) return status;
+  if (!IsSpaceError(status)) return status;
   // Tables dropped without output make space for the rest.
   bool dropped = false;
   const Status drop_status = DropCovered(family, &dropped);

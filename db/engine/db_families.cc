@@ -237,7 +237,7 @@ Status DBImpl::DropColumnFamilies(
   if (core_.is_read_only) return ReadOnlyError();
   // Without space, a drop still needs only an edit, and frees some.
   Status status = admission_.ResumeIfFull();
-  if (!status.ok() && !status.IsNoSpace()) return status;
+  if (!status.ok() && !IsSpaceError(status)) return status;
   {
     // In a child made by fork() the queue may never come to its end.
     MutexLock lock(core_.mutex());
@@ -246,7 +246,7 @@ Status DBImpl::DropColumnFamilies(
   const WriteQueue::Exclusive leader(&core_.write_queue);
   MutexLock lock(core_.mutex());
   status = core_.control.WritableLocked();
-  if (!status.ok() && !status.IsNoSpace()) return status;
+  if (!status.ok() && !IsSpaceError(status)) return status;
   Status refused;  // The first family that cannot be dropped.
   std::vector<ColumnFamily*> dropped;
   std::vector<FamilyVersions*> versions;

@@ -118,6 +118,7 @@ void DBImpl::ReleaseAllLocked() {
   for (const VersionSet::ObsoleteTable& table : tables) delete table.file;
   for (TableCache* const table_cache : table_caches) table_cache->EvictAll();
   FreeRetired();
+  if (!core_.is_read_only) core_.space.Close();
   core_.auto_resume.EndThread();
   quiet_watch_.EndThread();
   age_watch_.EndThread();

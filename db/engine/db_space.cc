@@ -1,6 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Operation on a full device.
+// Operation on a full device, or at the bound of the SstFileManager.
 //
 // A compaction that finds no space changes nothing: compactions pause, and
 // writes continue. A flush or a log that finds no space makes the DB read-only,
@@ -50,7 +50,7 @@ Status DBImpl::DeleteWithoutSpace(const WriteOptions& options,
   if (!WriteBatchInternal::OnlyDeletes(*batch)) return status;
   // The batch may have been refused because of the other batches of its group.
   status = WriteThroughQueue(options, batch);
-  if (status.IsNoSpace() && admission_.ResumeIfFull().ok()) {
+  if (IsSpaceError(status) && admission_.ResumeIfFull().ok()) {
     status = WriteThroughQueue(options, batch);
   }
   return status;
@@ -140,7 +140,7 @@ Status DBImpl::DropCovered(ColumnFamily* family, bool* dropped) {
   const WriteQueue::Exclusive leader(&core_.write_queue);
   MutexLock lock(core_.mutex());
   if (core_.control.IsEndingLocked()) return Status::ShutdownInProgress();
-  if (!core_.control.error().ok() && !core_.control.error().IsNoSpace()) {
+  if (!core_.control.error().ok() && !IsSpaceError(core_.control.error())) {
     return core_.control.error();
   }
   std::vector<MemTable*> memtables;

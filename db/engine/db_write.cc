@@ -246,7 +246,7 @@ inline Status DBImpl::MeasureWrite(const WriteOptions& options,
   } else {
     status = write();
   }
-  if (!kConditional && status.IsNoSpace()) [[unlikely]] {
+  if (!kConditional && IsSpaceError(status)) [[unlikely]] {
     return DeleteWithoutSpace(options, batch, std::move(status));
   }
   return status;

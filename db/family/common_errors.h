@@ -30,11 +30,17 @@ inline Status ReadOnlyError() {
   return Status::NotSupported("the database was opened for reading only");
 }
 
-// Returns true if the cause of the error may end without a repair: a full
-// device or quota, or no free descriptor. The database then tries to become
+// Returns true if a file found no space: the device or the quota is full, or
+// the bound of the database's SstFileManager is reached.
+inline bool IsSpaceError(const Status& status) {
+  return status.IsNoSpace() || status.IsSpaceLimit();
+}
+
+// Returns true if the cause of the error may end without a repair: a lack
+// of space, or no free descriptor. The database then tries to become
 // writable by itself.
 inline bool IsTransientError(const Status& status) {
-  return status.IsNoSpace() || IsOutOfDescriptors(status);
+  return IsSpaceError(status) || IsOutOfDescriptors(status);
 }
 
 }  // namespace varve

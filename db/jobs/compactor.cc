@@ -122,7 +122,7 @@ Status Compactor::RunLocked(ColumnFamily* family, Compaction* compaction) {
   core_.events.Add([info](EventListener* listener) {
     listener->OnCompactionCompleted(info);
   });
-  if (status.IsNoSpace()) {
+  if (IsSpaceError(status)) {
     PauseLocked(status);
   } else if (!status.ok() && !status.IsShutdownInProgress()) {
     core_.control.SetErrorLocked(status, "a compaction");

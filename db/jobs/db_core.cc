@@ -31,6 +31,7 @@ DbCore::DbCore(const Options& its_options, const std::string& path,
                     : std::make_shared<FilePool>(env, TableFileOptions(options),
                                                  options.max_open_files,
                                                  stats)),
+      space(options.sst_file_manager, env, directory.path()),
       versions(std::make_unique<VersionSet>(directory.path(), env, &mutex_)),
       wals(&directory, &options, stats, &mutex_),
       scheduler(env, &mutex_),
@@ -40,6 +41,7 @@ DbCore::DbCore(const Options& its_options, const std::string& path,
       log_bound(&options, &families, &wals, &prepared, &log) {
   options.env = env;
   versions->SetPrepared(&prepared);
+  if (!is_read_only) versions->SetSpace(&space);
   default_family.MakeTables(directory.path(), TableFileOptions(options),
                             file_pool.get(), &log, versions.get());
   if (is_read_only) default_family.table_cache()->ExpectOtherWriters();

@@ -27,6 +27,7 @@
 #include "db/jobs/obsolete_files.h"
 #include "db/jobs/write_control.h"
 #include "db/options/db_mutex.h"
+#include "db/space/table_space.h"
 #include "db/version/version_set.h"
 #include "db/wal/prepared_set.h"
 #include "db/wal/wal_set.h"
@@ -86,6 +87,7 @@ struct DbCore {
   BufferingLogger log;          // Thread-safe.
   const Calls calls;
   const std::shared_ptr<FilePool> file_pool;
+  TableSpace space;  // Thread-safe.
   std::unique_ptr<VersionSet> versions;
 
   WriteQueue write_queue;  // Thread-safe.

@@ -72,6 +72,9 @@ void ObsoleteFiles::RemoveLocked() {
   const auto remove = [&](const std::string& path) {
     return place.ok() ? core_.env->RemoveFile(path) : place;
   };
+  const auto remove_table = [&](const std::string& path) {
+    return place.ok() ? core_.space.Remove(path) : place;
+  };
   // The logs first: writers may wait for that.
   for (WalSet::Wal& wal : wals) {
     wal.writer.reset();
@@ -90,11 +93,11 @@ void ObsoleteFiles::RemoveLocked() {
     TableFileInfo info = {core_.directory.path(),
                           TableFileName(core_.directory.path(), file->number),
                           file->number, file->file_size, Status()};
-    info.status = remove(info.file_path);
+    info.status = remove_table(info.file_path);
     if (info.status.IsNotFound()) {
       info.file_path =
           LevelDbTableFileName(core_.directory.path(), file->number);
-      info.status = remove(info.file_path);
+      info.status = remove_table(info.file_path);
     }
     if (info.status.ok()) RecordTick(core_.stats, Ticker::kFilesDeleted);
     deleted.push_back(std::move(info));

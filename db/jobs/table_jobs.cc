@@ -57,6 +57,8 @@ uint64_t TableJobs::FamilyFlush::NextLogLocked() const {
 Status TableJobs::WriteTable(FamilyFlush* flush) const {
   Status status = core_.directory.Verify();
   if (!status.ok() || flush->memtables.empty()) return status;
+  status = core_.space.CheckFlush();
+  if (!status.ok()) return status;
   CompactionIterator::Drops drops;
   status = FlushMemTables({.context = *flush->family->output_context(),
                            .version = *flush->version,
@@ -67,6 +69,13 @@ Status TableJobs::WriteTable(FamilyFlush* flush) const {
                            .stop = core_.scheduler.stop_flag()},
                           &flush->edit, &drops);
   CountDrops(core_.stats, drops);
+  if (!status.ok()) return status;
+  uint64_t bytes = 0;
+  for (const auto& [level, file] : flush->edit.new_files()) {
+    bytes += file.file_size;
+  }
+  status = core_.space.CheckFlushed(bytes);
+  if (!status.ok()) RemoveOutputs(flush->family, flush->edit);
   if (status.ok()) OpenOutputs(flush->family, flush->edit);
   return status;
 }
@@ -222,6 +231,8 @@ Status TableJobs::CompactLocked(ColumnFamily* family,
     stats.moved_bytes += compaction.InputBytes();
     return core_.versions->LogAndApply(family->versions(), &edit);
   }
+  const TableSpace::Reservation room(&core_.space, compaction.InputBytes());
+  if (!room.status().ok()) return room.status();
   CompactionResult result;
   core_.mutex()->Unlock();
   const std::vector<SequenceNumber> snapshots = ScanSnapshots();

@@ -97,7 +97,7 @@ Status WriteAdmission::AwaitStop(PendingWrite* write, ColumnFamily** family) {
   for (;;) {
     Status status = core_.control.WritableLocked();
     if (!status.ok()) {
-      if (!status.IsNoSpace() || core_.control.inheritance().is_inherited() ||
+      if (!IsSpaceError(status) || core_.control.inheritance().is_inherited() ||
           !WriteBatchInternal::OnlyDeletes(batch)) {
         return status;
       }
@@ -166,7 +166,7 @@ Status WriteAdmission::Replace(PendingWrite* write) {
   const TimedMutexLock lock(core_.mutex(), core_.stats, core_.env);
   Status status = control.WritableLocked();
   if (!status.ok()) {
-    return status.IsNoSpace() && write->frees && TakesDeletionsLocked()
+    return IsSpaceError(status) && write->frees && TakesDeletionsLocked()
                ? Status::OK()
                : status;
   }
@@ -244,7 +244,7 @@ bool WriteAdmission::TakesDeletionsLocked() const {
   const std::vector<ColumnFamily*>& live = core_.families.live();
   // After a log whose end is unknown, updates may be lost. A child created by
   // fork() has inherited the error, and not the log.
-  return core_.control.error().IsNoSpace() &&
+  return IsSpaceError(core_.control.error()) &&
          !core_.control.inheritance().is_inherited() &&
          core_.wals.AreGoodLocked() &&
          std::all_of(live.begin(), live.end(), [](const ColumnFamily* family) {
@@ -259,7 +259,7 @@ bool WriteAdmission::TakesDeletionsLocked() const {
 Status WriteAdmission::AdmitDeletionLocked(bool* tried) {
   const Status& error = core_.control.error();
   if (TakesDeletionsLocked()) return Status::OK();
-  if (*tried || !error.IsNoSpace()) return error;
+  if (*tried || !IsSpaceError(error)) return error;
   *tried = true;
   return TryResumeLocked();
 }

@@ -69,9 +69,16 @@ void VersionSet::AddFamilyLocked(FamilyVersions* family,
       families_.begin(), families_.end(), family->id_,
       [](const FamilyVersions* f, uint32_t id) { return f->id_ < id; });
   families_.insert(place, family);
+  for (const auto& level : state->levels) {
+    for (const FileMetaData* const file : level) CountInSpace(*file);
+  }
   InstallLocked(family,
                 new Version(family->comparator_, family->table_cache_,
                             family->prefixes_, std::move(state->levels)));
+}
+
+void VersionSet::CountInSpace(const FileMetaData& file) {
+  if (space_ != nullptr) space_->Add(file.number, file.file_size);
 }
 
 void VersionSet::RemoveFamilyLocked(FamilyVersions* family) {
@@ -400,6 +407,7 @@ void VersionSet::FinishEdit(std::span<const FamilyEdit> edits,
           std::max(family->tables_end_, edit.tables_end().value_or(0));
       min_log_number_to_keep_ = std::max(
           min_log_number_to_keep_, edit.min_log_number_to_keep().value_or(0));
+      for (const auto& [level, file] : edit.new_files()) CountInSpace(file);
       InstallLocked(family, versions[i]);
       // It is not the last reference.
       UnrefVersionLocked(versions[i]);

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "db/options/db_mutex.h"
+#include "db/space/table_space.h"
 #include "db/version/family_versions.h"
 #include "db/version/manifest_reader.h"
 #include "db/version/version.h"
@@ -136,6 +137,9 @@ class VersionSet {
   // Makes the edits keep the logs that prepared transactions need. `prepared`
   // must outlive this object.
   void SetPrepared(const PreparedSet* prepared) { prepared_ = prepared; }
+  // Counts the tables that families have, and that edits add, in `space`, which
+  // must outlive this object.
+  void SetSpace(TableSpace* space) { space_ = space; }
   const std::string& db_id() const { return db_id_; }
   // Sets the id for the next MANIFEST, unless the database has one.
   void SetDbId(const std::string& id) {
@@ -189,6 +193,7 @@ class VersionSet {
   // mutex.
   uint64_t FirstLogToNameLocked(std::span<const FamilyEdit> edits,
                                 bool syncs_directory) VARVE_REQUIRES(kDbMutex);
+  void CountInSpace(const FileMetaData& file);
   // Sets the counters of the edits, after the mutex was last released.
   void CompleteEdits(std::span<const FamilyEdit> edits, uint64_t first_log);
   // Encodes the current versions and counters as the first records of a
@@ -217,6 +222,7 @@ class VersionSet {
   std::atomic<SequenceNumber> last_sequence_{0};
   uint64_t min_log_number_to_keep_ = 0;
   const PreparedSet* prepared_ = nullptr;
+  TableSpace* space_ = nullptr;
   uint32_t max_column_family_ = 0;
   std::string db_id_;
   std::string key_folding_;

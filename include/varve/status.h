@@ -43,6 +43,7 @@ class [[nodiscard]] VARVE_EXPORT Status {
     kLockTimeout = 2,  // A TimedOut: another transaction holds a key's lock.
     kDeadlock = 3,     // Busy: transactions would wait for each other.
     kLockLimit = 4,    // Busy: as many keys as may be are locked.
+    kSpaceLimit = 5,   // An IOError: the limit of SstFileManager is reached.
   };
 
   Status() = default;
@@ -86,6 +87,10 @@ class [[nodiscard]] VARVE_EXPORT Status {
   // Creates an IOError from errno: "<context>: <strerror(error_number)>".
   // ENOENT gives NotFound. IsNoSpace() is true for ENOSPC and EDQUOT.
   static Status FromErrno(const Slice& context, int error_number);
+  // Creates an IOError with the subcode.
+  static Status SpaceLimit(const Slice& message = "the limit is reached") {
+    return Status(Code::kIOError, message, Slice(), Subcode::kSpaceLimit);
+  }
   static Status Incomplete(const Slice& message,
                            const Slice& detail = Slice()) {
     return Status(Code::kIncomplete, message, detail);
@@ -134,6 +139,7 @@ class [[nodiscard]] VARVE_EXPORT Status {
   bool IsLockTimeout() const { return subcode() == Subcode::kLockTimeout; }
   bool IsDeadlock() const { return subcode() == Subcode::kDeadlock; }
   bool IsLockLimit() const { return subcode() == Subcode::kLockLimit; }
+  bool IsSpaceLimit() const { return subcode() == Subcode::kSpaceLimit; }
 
   // Returns "OK" or "<code>: <message>".
   std::string ToString() const;

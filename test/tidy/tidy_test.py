@@ -30,7 +30,7 @@ FOLDERS = {
     "util": ["base", "threads", "bytes"],
     "table": ["block", "index", "cache", "reader", "build"],
     "db": ["options", "merge", "filter", "memtable", "write", "directory", "wal",
-           "version", "snapshot", "compaction", "dead_entries", "folding",
+           "space", "version", "snapshot", "compaction", "dead_entries", "folding",
            "recovery", "family", "jobs", "engine", "indexed_batch", "transaction"],
 }
 # Headers that C programs include, which have C's old comments only.
