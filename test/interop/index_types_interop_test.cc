@@ -2,9 +2,10 @@
 //
 // Goal: databases that RocksDB writes with partitioned indexes and filters,
 // with hash indexes, and with first keys in the index, read as RocksDB's writes
-// say, and stay so when Varve goes on writing. Method: RocksDB's shared library
-// is loaded beside Varve and driven by its C interface, with options drawn at
-// random; a sorted map knows the contents.
+// say, and stay so when Varve goes on writing, with partitions or without; and
+// RocksDB finds what Varve wrote with partitions, through its filters. Method:
+// RocksDB's shared library is loaded beside Varve and driven by its C
+// interface, with options drawn at random; a sorted map knows the contents.
 
 #include "table/reader/table.h"
 #include "test/testing/rocksdb_library.h"
@@ -40,6 +41,17 @@ class RocksDb : public RocksDbLibrary {
   }
   void Delete(const std::string& key) {
     CallChecked<void>("delete", db_, write_options_, key.data(), key.size());
+  }
+  // Returns the value, or "NotFound".
+  std::string Get(const std::string& key) {
+    size_t size = 0;
+    char* const value =
+        CallChecked<char*>("get", db_, Call<void*>("readoptions_create"),
+                           key.data(), key.size(), &size);
+    if (value == nullptr) return "NotFound";
+    std::string result(value, size);
+    Call<void>("free", value);
+    return result;
   }
   void Flush() {
     CallChecked<void>("flush", db_, Call<void*>("flushoptions_create"));
@@ -150,6 +162,24 @@ class IndexTypesInteropTest : public DbTestBase {
       if (random->OneIn(700)) rocksdb->Flush();
       if (random->OneIn(2000)) rocksdb->CompactAll();
     }
+  }
+
+  // Of tables of all kinds that Varve writes.
+  static Options VarveOptions(Rng* random) {
+    Options options;
+    options.write_buffer_size = 64 << 10;
+    options.target_file_size_base = random->Pick<uint64_t>({20000, 200000});
+    options.block_size = random->Pick<size_t>({100, 500, 4096});
+    if (!random->OneIn(4)) {
+      options.index_type = IndexType::kTwoLevelIndexSearch;
+    }
+    options.metadata_block_size = random->Pick<uint64_t>({64, 500, 4096});
+    options.partition_filters = !random->OneIn(4);
+    if (!random->OneIn(4)) options.filter_policy = NewBloomFilterPolicy(10);
+    options.cache_index_and_filter_blocks = random->OneIn(2);
+    options.block_cache =
+        NewBlockCache(random->Pick<size_t>({0, 64 << 10, 8 << 20}));
+    return options;
   }
 
   EntryList Expected() const { return {model_.begin(), model_.end()}; }
@@ -263,7 +293,7 @@ TEST_F(IndexTypesInteropTest, RandomDatabasesReadAsTheyWereWritten) {
     rocksdb.Close();
     for (const auto& [type, count] : IndexTypes()) types[type] += count;
 
-    options_ = Options();
+    options_ = VarveOptions(&random);
     ASSERT_TRUE(Ok(DB::OpenForReadOnly(options_, path_, &db_)));
     ASSERT_NO_FATAL_FAILURE(Check(&random));
     db_.reset();
@@ -295,6 +325,62 @@ TEST_F(IndexTypesInteropTest, RandomDatabasesReadAsTheyWereWritten) {
   }
   for (const uint32_t type : {1u, 2u, 3u}) {
     EXPECT_TRUE(rounds < 5 || types[type] > 0) << type;
+  }
+  EXPECT_GT(partitions_, 0u);
+  EXPECT_GT(filter_partitions_, 0u);
+}
+
+TEST_F(IndexTypesInteropTest, EnginesWritePartitionsInTurn) {
+  Rng random(TestSeed());
+  const int rounds = EnvironmentInt("VARVE_INDEX_TYPE_ROUNDS", 2);
+  for (int round = 0; round < rounds; ++round) {
+    path_ = dir_.Sub("turns" + std::to_string(round));
+    model_.clear();
+    for (int session = 0; session < 4; ++session) {
+      options_ = VarveOptions(&random);
+      options_.create_if_missing = true;
+      Open();
+      ASSERT_NO_FATAL_FAILURE(Check(&random));
+      for (int i = 0; i < 2000; ++i) {
+        // Many versions of one key, which snapshots keep.
+        const std::string key =
+            random.OneIn(4) ? "ka1000042" : RandomKey(&random);
+        model_[key] = random.Bytes(random.Below(100));
+        Put(key, model_[key]);
+        if (random.OneIn(50)) snapshots_.push_back(db_->GetSnapshot());
+        if (random.OneIn(700)) Flush();
+      }
+      Flush();
+      if (random.OneIn(2)) CompactAll();
+      ASSERT_NO_FATAL_FAILURE(Check(&random));
+      for (const void* snapshot : snapshots_) {
+        db_->ReleaseSnapshot(static_cast<const Snapshot*>(snapshot));
+      }
+      snapshots_.clear();
+      Close();
+      for (const auto& [type, count] : IndexTypes()) {
+        EXPECT_TRUE(type == 0 || type == 2);
+      }
+      ExpectRocksDbAgrees(path_, Expected());
+
+      RocksDb rocksdb;
+      ASSERT_TRUE(rocksdb.loaded());
+      const std::string options =
+          RandomOptions(&random, "kTwoLevelIndexSearch", true);
+      SCOPED_TRACE(options);
+      ASSERT_NO_FATAL_FAILURE(rocksdb.Open(path_, options));
+      for (const auto& [key, value] : model_) {
+        ASSERT_EQ(rocksdb.Get(key), value);
+        ASSERT_EQ(rocksdb.Get(key + "!"), "NotFound");
+      }
+      Write(&rocksdb, &random, 500);
+      if (random.OneIn(2)) rocksdb.CompactAll();
+      for (const void* snapshot : snapshots_) rocksdb.Release(snapshot);
+      snapshots_.clear();
+      rocksdb.Close();
+      if (HasFatalFailure() || HasNonfatalFailure()) return;
+    }
+    std::filesystem::remove_all(path_);
   }
   EXPECT_GT(partitions_, 0u);
   EXPECT_GT(filter_partitions_, 0u);
