@@ -16,6 +16,7 @@
 namespace varve {
 
 class BlockCache;
+class PartCache;
 class StatisticsImpl;
 
 // The options of a table builder.
@@ -61,7 +62,10 @@ enum class IndexLoading : uint8_t {
 struct TableReaderOptions {
   const InternalKeyComparator* comparator = nullptr;  // Must outlive it.
   std::shared_ptr<const FilterPolicy> filter_policy;
-  BlockCache* block_cache = nullptr;     // May be null. Must outlive the table.
+  BlockCache* block_cache = nullptr;  // May be null. Must outlive the table.
+  // If not null, tables with a partitioned index have parts, which are kept
+  // there (table/reader/table_parts.h).
+  std::shared_ptr<PartCache> part_cache;
   StatisticsImpl* statistics = nullptr;  // May be null.
   Logger* info_log = nullptr;            // May be null.
   // The Env that reads many blocks together; null reads them one by one. Set by

@@ -117,7 +117,7 @@ class Salvager {
     footer.format_version = legacy_ ? 0 : kWrittenFormatVersion;
     footer.checksum_base = base;
     core_.loader =
-        std::make_unique<BlockLoader>(core_.file.get(), core_.options.file_name,
+        std::make_shared<BlockLoader>(core_.file.get(), core_.options.file_name,
                                       core_.options.file_size, footer);
     return footer;
   }

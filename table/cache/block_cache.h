@@ -10,6 +10,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 
 #include "table/block/block.h"
@@ -72,7 +73,8 @@ class Admission {
 using BlockSlots = std::span<IndexNode>;
 
 // Thread-safety: thread-safe.
-class BlockCache : public Cache {
+class BlockCache : public Cache,
+                   public std::enable_shared_from_this<BlockCache> {
  public:
   ~BlockCache() override = default;
 

@@ -289,10 +289,6 @@ Status TableIndex::CopyPartitions(const Slice& body, const BlockTail& tail,
   std::optional<std::string> previous;
   Scanner top(Slice(body.data(), tail.entries_size), properties, file_size,
               &blocks);
-  const auto compare = [this](const Slice& a, const Slice& b) {
-    return user_keys_ ? comparator_->CompareUser(a, b)
-                      : comparator_->Compare(a, b);
-  };
   while (top.Next()) {
     Slice partition;
     Status s = read_partition(top.handle(), &partition);
@@ -310,8 +306,9 @@ Status TableIndex::CopyPartitions(const Slice& body, const BlockTail& tail,
         UseCopies();
         // Otherwise the partitions are not in the order of their keys, or are
         // the wrong ones.
-        if ((previous && compare(Separator(first), *previous) < 0) ||
-            compare(Separator(starts_.size() - 1), top.separator()) > 0) {
+        if ((previous && CompareSeparators(Separator(first), *previous) < 0) ||
+            CompareSeparators(Separator(starts_.size() - 1), top.separator()) >
+                0) {
           s = Status::Corruption("the keys are not inside the partition");
         }
       }
@@ -355,6 +352,13 @@ void TableIndex::UseCopies() {
   size_ = starts_.size();
   entries_ = arena_.data();
   offsets_ = reinterpret_cast<const char*>(starts_.data());
+}
+
+bool TableIndex::IsPartOf(const TableIndex& names, size_t i) const {
+  return size_ == 0 ||
+         ((i == 0 ||
+           CompareSeparators(Separator(0), names.Separator(i - 1)) >= 0) &&
+          CompareSeparators(Separator(size_ - 1), names.Separator(i)) <= 0);
 }
 
 BlockHandle TableIndex::handle(size_t i) const {

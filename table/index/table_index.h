@@ -163,6 +163,15 @@ class TableIndex {
     return user_keys_ ? Separator(i) : ExtractUserKey(Separator(i));
   }
 
+  // Returns whether this index has the same separator at i as `other`.
+  bool HasSeparatorOf(const TableIndex& other, size_t i) const {
+    return Separator(i) == other.Separator(i);
+  }
+  // Returns whether the separators of this index, which is partition i of those
+  // that `names` names, are after the partition before, and at most at its own
+  // separator.
+  bool IsPartOf(const TableIndex& names, size_t i) const;
+
   size_t ApproximateMemoryUsage() const {
     return node_count_ * sizeof(IndexNode) +
            (upper_level_.capacity() + top_level_.capacity()) *
@@ -177,6 +186,10 @@ class TableIndex {
   static constexpr size_t kTopFanout = 32;
 
   void MakeNodes(bool with_prefixes);
+  int CompareSeparators(const Slice& a, const Slice& b) const {
+    return user_keys_ ? comparator_->CompareUser(a, b)
+                      : comparator_->Compare(a, b);
+  }
   size_t LowerBoundNode(uint64_t prefix) const;
   uint64_t PrefixOf(const Slice& user_key) const {
     return KeyPrefix(user_key, common_.size());

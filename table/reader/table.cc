@@ -13,6 +13,7 @@
 #include "table/reader/file_block_iterator.h"
 #include "table/reader/table_iterator.h"
 #include "table/reader/table_opener.h"
+#include "table/reader/table_parts.h"
 #include "table/reader/table_verifier.h"
 #include "util/bytes/short_copy.h"
 #include "util/threads/thread_scratch.h"
@@ -62,7 +63,7 @@ Status Table::Get(const ReadOptions& options, const TableLookup& lookup,
   }
   if (!probe.done) {
     step.Next("index");
-    FindBlock(&probe);
+    FindBlock(&probe, /*finish=*/true);
   }
   if (!probe.done) {
     step.Next("block");
@@ -111,7 +112,7 @@ void Table::StartProbe(TableProbe* probe) const {
 
 void Table::ProbeIndex(TableProbe* probe) const {
   ProbeFilter(probe);
-  if (!probe->done) FindBlock(probe);
+  if (!probe->done) FindBlock(probe, /*finish=*/false);
 }
 
 inline void Table::ProbeFilter(TableProbe* probe) const {
@@ -125,7 +126,8 @@ inline void Table::ProbeFilter(TableProbe* probe) const {
     Count(*probe, ReadCounts::kFilterPositive);
 }
 
-inline void Table::FindBlock(TableProbe* probe) const {
+[[gnu::always_inline]] inline void Table::FindBlock(TableProbe* probe,
+                                                    bool finish) const {
   const TableLookup& lookup = probe->lookup;
   if (!core_.index.has_prefixes() ||
       (probe->in_node &&
@@ -135,12 +137,54 @@ inline void Table::FindBlock(TableProbe* probe) const {
   }
   if (probe->block_index >= core_.index.size()) {
     probe->done = true;
+    if (core_.parts != nullptr) ProbeParts(probe, finish);
     return;
   }
   // acquire pairs with the release with which the cache fills a slot.
   probe->block =
       core_.index.slot(probe->block_index).load(std::memory_order_acquire);
   if (probe->block != nullptr) probe->block->PrefetchHeader();
+}
+
+void Table::ProbePart(TableProbe* probe) const {
+  probe->table = this;
+  probe->done = false;
+  core_.filter.Prefetch(probe->lookup.hash);
+  probe->in_node = core_.index.has_prefixes() &&
+                   core_.index.FindNode(probe->lookup.user_key, &probe->place,
+                                        &probe->block_index);
+  ProbeFilter(probe);
+  if (!probe->done) FindBlock(probe, /*finish=*/true);
+}
+
+[[gnu::noinline]] void Table::ProbeParts(TableProbe* probe, bool finish) const {
+  const TableLookup& lookup = probe->lookup;
+  const TableParts& parts = *core_.parts;
+  LookupState* const state = &probe->result->state;
+  // kDeleted if a range deletion covers the key, unless a newer entry is found.
+  const LookupState before = std::exchange(*state, LookupState::kNotFound);
+  const LookupKey key(lookup.user_key, lookup.sequence);
+  for (size_t i = parts.Find(key.internal_key()); i < parts.size(); ++i) {
+    const Table* part = nullptr;
+    probe->status = parts.Get(*probe->options, i, &part);
+    if (!probe->status.ok()) break;
+    part->ProbePart(probe);
+    const bool continues = parts.MayContinue(i, lookup.user_key);
+    if (!probe->done) {
+      if (!finish && !continues) {
+        *state = before;
+        return;
+      }
+      part->ProbeBlock(probe);
+    }
+    if (!probe->done) part->FinishProbe(probe);
+    // Older versions must not replace what was found.
+    if (*state != LookupState::kNotFound || !probe->status.ok() || !continues) {
+      break;
+    }
+  }
+  if (*state == LookupState::kNotFound) *state = before;
+  probe->done = true;
 }
 
 void Table::ProbeBlock(TableProbe* probe) const {
@@ -338,6 +382,7 @@ std::unique_ptr<InternalIterator> Table::NewIterator(
 
 uint64_t Table::ApproximateOffsetOf(const Slice& internal_key) const {
   const TableIndex& index = core_.index;
+  if (core_.parts != nullptr) return ApproximateOffsetInParts(internal_key);
   const size_t i = index.Search(internal_key);
   if (i < index.size()) return index.handle(i).offset;
   if (i == 0) return 0;
@@ -345,8 +390,40 @@ uint64_t Table::ApproximateOffsetOf(const Slice& internal_key) const {
   return last.offset + last.size + kBlockTrailerSize;
 }
 
+uint64_t Table::ApproximateOffsetInParts(const Slice& internal_key) const {
+  const TableParts& parts = *core_.parts;
+  const uint64_t data_size =
+      std::min(core_.properties.data_size, core_.options.file_size);
+  const size_t i = parts.Find(internal_key);
+  if (i == parts.size()) return data_size;
+  std::shared_ptr<const TablePart> part;
+  // Otherwise parts are about equal.
+  return parts.Pin(ReadOptions(), i, &part).ok()
+             ? part->table().ApproximateOffsetOf(internal_key)
+             : data_size / parts.size() * i;
+}
+
+void Table::AppendPartAnchors(size_t count,
+                              std::vector<TableAnchor>* anchors) const {
+  const TableParts& parts = *core_.parts;
+  const size_t step = (parts.size() + count - 1) / count;
+  const uint64_t part_bytes =
+      parts.size() == 0
+          ? 0
+          : std::min(core_.properties.data_size, core_.options.file_size) /
+                parts.size();
+  size_t begin = 0;
+  while (begin < parts.size()) {
+    const size_t end = std::min(begin + step, parts.size());
+    anchors->push_back({parts.SeparatorUserKey(end - 1).ToString(),
+                        part_bytes * (end - begin)});
+    begin = end;
+  }
+}
+
 void Table::AppendAnchors(size_t count,
                           std::vector<TableAnchor>* anchors) const {
+  if (core_.parts != nullptr) return AppendPartAnchors(count, anchors);
   const TableIndex& index = core_.index;
   const size_t step = (index.size() + count - 1) / count;
   size_t begin = 0;

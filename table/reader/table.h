@@ -211,13 +211,21 @@ class Table {
   size_t ApproximateMemoryUsage() const { return core_.accounted_bytes(); }
 
  private:
+  friend class TablePart;
+  friend class TableParts;
+
   Table() = default;
   // General lookup from probe->block_index on. Reads blocks that are not in
   // memory, and works without fingerprints. Sets done.
   void GetFromBlocks(TableProbe* probe) const;
   // The two halves of ProbeIndex.
   void ProbeFilter(TableProbe* probe) const;
-  void FindBlock(TableProbe* probe) const;
+  void FindBlock(TableProbe* probe, bool finish) const;
+  // Continues a probe in the table's parts, which are not in its own index.
+  // With `finish` the probe is done then. Otherwise it may go on with
+  // probe->table, which is a part, and wait for a block.
+  void ProbeParts(TableProbe* probe, bool finish) const;
+  void ProbePart(TableProbe* probe) const;
   void NotInBlock(TableProbe* probe) const;
   // Searches a block that was waited for, or its body if `block` is empty.
   void LookIn(BlockRef* block, const Slice& body, TableProbe* probe) const;
@@ -230,6 +238,10 @@ class Table {
   bool Conclude(uint64_t trailer, TableProbe* probe) const;
   // Adds one to a packed counter of the lookup's ReadCounts.
   static void Count(const TableProbe& probe, uint64_t unit);
+
+  // The same for a table that has parts.
+  uint64_t ApproximateOffsetInParts(const Slice& internal_key) const;
+  void AppendPartAnchors(size_t count, std::vector<TableAnchor>* anchors) const;
 
   TableCore core_;
   std::atomic<bool> is_loaded_{false};

@@ -13,6 +13,7 @@
 #include "monitoring/span.h"
 #include "table/block/merging_iterator.h"
 #include "table/reader/file_pool.h"
+#include "table/reader/part_cache.h"
 #include "table/reader/table_iterator.h"
 #include "util/base/mutex.h"
 #include "util/base/probe.h"
@@ -227,6 +228,8 @@ struct TableCache::Rep {
         file_options(the_file_options),
         base(the_base),
         charged(charge_tables ? base.block_cache : nullptr),
+        part_cache(charged != nullptr ? std::make_shared<PartCache>(charged)
+                                      : nullptr),
         bounded(file_options.uncached_open && max_open_files >= 0),
         own_pool(shared_pool != nullptr
                      ? nullptr
@@ -256,9 +259,10 @@ struct TableCache::Rep {
   // Whether tables that are still needed may be evicted.
   bool forgets() const { return bounded || charged != nullptr; }
 
-  BlockCache* const charged;                 // Null if tables are not charged.
-  const bool bounded;                        // In number, by max_open_files.
-  const std::unique_ptr<FilePool> own_pool;  // Null if it is shared.
+  BlockCache* const charged;  // Null if tables are not charged.
+  const std::shared_ptr<PartCache> part_cache;  // Likewise.
+  const bool bounded;                           // In number, by max_open_files.
+  const std::unique_ptr<FilePool> own_pool;     // Null if it is shared.
   FilePool* const pool;
   bool missing_is_gone = false;
   std::vector<std::unique_ptr<Shard>> shards;
@@ -320,6 +324,7 @@ Status TableCache::Rep::TryOpenTable(const TableFile& table_file,
   if (!s.ok()) return s;
   options.file_size = table_file.size;
   options.env = env;
+  options.part_cache = part_cache;
   options.tail_size = table_file.tail_size;
   options.manifest_largest_sequence = table_file.largest_sequence;
   options.separate_reads = file_options.uncached_open;
@@ -455,7 +460,9 @@ void TableCache::EvictAll() {
 size_t TableCache::TEST_OpenFiles() const { return rep_->pool->open_files(); }
 
 size_t TableCache::ApproximateMemoryUsage() const {
-  size_t bytes = 0;
+  size_t bytes = rep_->part_cache != nullptr
+                     ? rep_->part_cache->ApproximateMemoryUsage()
+                     : 0;
   for (const auto& shard : rep_->shards) {
     bytes += shard->ApproximateMemoryUsage();
   }

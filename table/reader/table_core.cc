@@ -2,8 +2,11 @@
 #include "table/reader/table_core.h"
 
 #include "monitoring/measured_operation.h"
+#include "table/reader/table_parts.h"
 
 namespace varve {
+
+TableCore::TableCore() = default;
 
 void TableCore::AccountMemory() {
   const size_t bytes = ApproximateMemoryUsage();
@@ -80,6 +83,7 @@ size_t TableCore::ApproximateMemoryUsage() const {
   if (filter_partitions != nullptr) {
     bytes += filter_partitions->ApproximateMemoryUsage();
   }
+  if (parts != nullptr) bytes += parts->ApproximateMemoryUsage();
   if (tombstones != nullptr) bytes += tombstones->ApproximateMemoryUsage();
   for (const auto& [name, value] : properties.other) {
     bytes += 2 * sizeof(name) + name.capacity() + value.capacity();

@@ -27,6 +27,8 @@
 
 namespace varve {
 
+class TableParts;
+
 // The blocks that LoadDeferred reads.
 struct DeferredBlocks {
   std::optional<BlockHandle> dictionary;
@@ -38,7 +40,7 @@ struct DeferredBlocks {
 // `deferred` is not null, there are no index, filter and dictionary.
 // LoadDeferred sets them, and no other thread may access them before it ends.
 struct TableCore {
-  TableCore() = default;
+  TableCore();
   TableCore(const TableCore&) = delete;
   TableCore& operator=(const TableCore&) = delete;
   // Removes the table's blocks from the cache.
@@ -68,9 +70,10 @@ struct TableCore {
   }
 
   TableReaderOptions options;
-  std::unique_ptr<RandomAccessFile> file;
+  // The parts of a table have those of the table, without ownership.
+  std::shared_ptr<RandomAccessFile> file;
   Footer footer;
-  std::unique_ptr<BlockLoader> loader;
+  std::shared_ptr<BlockLoader> loader;
   bool names_meta_blocks = false;  // The metaindex lists them.
   PropertiesBlock properties;
   // Replaces the sequence numbers of all keys, if not 0.
@@ -87,6 +90,8 @@ struct TableCore {
   std::unique_ptr<DeferredBlocks> deferred;
   // Null unless `filter` is partitioned.
   std::unique_ptr<PartitionedFilter> filter_partitions;
+  // Null unless partitions are loaded one by one. Then `index` is empty.
+  std::unique_ptr<TableParts> parts;
 
  private:
   size_t ApproximateMemoryUsage() const;

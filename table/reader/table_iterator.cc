@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "table/block/dead_walk.h"
+#include "table/reader/parts_iterator.h"
 
 namespace varve {
 
@@ -39,7 +40,28 @@ bool TableIterator::ResetForReuse() {
   readahead_.ResetForReuse();
   if (owner_ == nullptr) return true;
   owner_.reset();
+  parts_.reset();
   return false;
+}
+
+void TableIterator::PartsDeleter::operator()(PartsIterator* parts) const {
+  delete parts;
+}
+
+PartsIterator* TableIterator::Parts() {
+  // The iterator keeps its table, so no other table has the same address.
+  if (parts_ == nullptr || parts_->whole() != core_) {
+    parts_.reset(new PartsIterator(options_, core_, owner_, memory_));
+  }
+  return parts_.get();
+}
+
+void TableIterator::ShowPart() {
+  LeaveBlock();
+  *entry_.shared_position() = parts_->position();
+  status_ = parts_->status();
+  in_body_ = true;
+  block_index_ = SIZE_MAX;  // No block's.
 }
 
 void TableIterator::LeaveBlock() {
@@ -80,6 +102,17 @@ bool TableIterator::CheckBody() {
   return false;
 }
 
+void TableIterator::PrevInBody() {
+  if (core_->parts != nullptr) {
+    parts_->Prev();
+    ShowPart();
+    return;
+  }
+  if (!MakeBlock()) return;
+  entry_.Prev();
+  if (!entry_.Valid()) SkipEmptyBackward();
+}
+
 bool TableIterator::MakeBlock() {
   const std::string here = entry_.key().ToString();
   if (!EnterBlock(block_index_, false)) return false;
@@ -111,6 +144,11 @@ void TableIterator::EnterBackward(size_t i) {
 
 void TableIterator::LeaveEntry() {
   if (in_body_) {
+    if (core_->parts != nullptr) {
+      parts_->Next();
+      ShowPart();
+      return;
+    }
     body_entry_.Next();
     if (!CheckBody()) return;
   }
@@ -142,11 +180,23 @@ void TableIterator::PrefetchNextBlock() const {
 
 void TableIterator::SeekToFirst() {
   prefetched_ = 0;
+  if (core_->parts != nullptr) {
+    Parts()->SeekToFirst();
+    ShowPart();
+    return;
+  }
   EnterForward(0);
 }
 
 // Without blocks this is the number of no block.
-void TableIterator::SeekToLast() { EnterBackward(core_->index.size() - 1); }
+void TableIterator::SeekToLast() {
+  if (core_->parts != nullptr) {
+    Parts()->SeekToLast();
+    ShowPart();
+    return;
+  }
+  EnterBackward(core_->index.size() - 1);
+}
 
 void TableIterator::PrefetchForSkips() const {
   constexpr size_t kBlocks = 2;
@@ -190,7 +240,7 @@ void TableIterator::SkipHidden(const DeletionBatch& deletions, DeadWalk* walk) {
 }
 
 void TableIterator::SkipDeadBackward(DeadWalk* walk) {
-  if (in_body_ && !MakeBlock()) return;
+  if (in_body_ && (core_->parts != nullptr || !MakeBlock())) return;
   while (entry_.Valid()) {
     entry_.SkipDeadBackward(walk);
     if (entry_.Valid()) return;
@@ -199,7 +249,12 @@ void TableIterator::SkipDeadBackward(DeadWalk* walk) {
 }
 
 void TableIterator::Seek(const Slice& internal_key) {
-  if (!EnterBlock(core_->index.Search(internal_key), true)) return;
+  if (!EnterBlock(core_->index.Search(internal_key), true)) {
+    if (core_->parts == nullptr) return;
+    Parts()->Seek(internal_key);
+    ShowPart();
+    return;
+  }
   if (in_body_) {
     body_entry_.Seek(internal_key);
     if (CheckBody()) SkipEmptyForward();
@@ -214,7 +269,12 @@ void TableIterator::Seek(const Slice& internal_key) {
 void TableIterator::SeekForPrev(const Slice& internal_key) {
   const size_t i = core_->index.Search(internal_key);
   if (i == core_->index.size()) {
-    SeekToLast();
+    if (core_->parts == nullptr) {
+      SeekToLast();
+      return;
+    }
+    Parts()->SeekForPrev(internal_key);
+    ShowPart();
     return;
   }
   if (!EnterBlock(i, false)) return;

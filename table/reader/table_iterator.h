@@ -13,6 +13,8 @@
 
 namespace varve {
 
+class PartsIterator;
+
 // Iterates over a table: over its index, and within each block. Holds one block
 // at a time. Going forward, it may instead hold the body of a block that the
 // cache does not admit.
@@ -29,6 +31,11 @@ class TableIterator final : public InternalIterator {
 
   // Attaches a table. The iterator is not valid until it is positioned.
   void Open(const TableCore* core, std::shared_ptr<const void> owner);
+  // Attaches another part of the same table, whose file stays in use.
+  void OpenPart(const TableCore* core) {
+    LeaveBlock();
+    core_ = core;
+  }
   // Returns false if the owner kept the table, which may be closed now.
   bool ResetForReuse() override;
 
@@ -45,8 +52,10 @@ class TableIterator final : public InternalIterator {
     }
   }
   void Prev() override {
-    if (in_body_ && !MakeBlock()) [[unlikely]]
+    if (in_body_) [[unlikely]] {
+      PrevInBody();
       return;
+    }
     entry_.Prev();
     if (!entry_.Valid()) SkipEmptyBackward();
   }
@@ -69,6 +78,11 @@ class TableIterator final : public InternalIterator {
   // Replaces the current body by its block, at the same entry. Returns false on
   // error.
   bool MakeBlock();
+  void PrevInBody();
+  // If the table has parts, another iterator is at the entry, and this one
+  // shows it, as if it was in a body.
+  PartsIterator* Parts();
+  void ShowPart();
   // Continues at the end of a block, or moves to the next entry of a body. In a
   // body, entry_ is always at its end.
   void LeaveEntry();
@@ -123,6 +137,11 @@ class TableIterator final : public InternalIterator {
   // Null before it is first needed.
   std::unique_ptr<FileBody> body_;
   FileBlockIterator body_entry_{entry_.shared_position(), memory_};
+  struct PartsDeleter {
+    void operator()(PartsIterator* parts) const;
+  };
+  // Of the table that was read last, if that has parts.
+  std::unique_ptr<PartsIterator, PartsDeleter> parts_;
   Status status_;
 };
 

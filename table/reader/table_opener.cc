@@ -14,6 +14,7 @@
 #include "table/block/entry_scanner.h"
 #include "table/reader/metaindex.h"
 #include "table/reader/partition_run.h"
+#include "table/reader/table_parts.h"
 #include "util/bytes/compression.h"
 
 namespace varve {
@@ -68,6 +69,7 @@ class TableOpener {
     if (s.ok()) s = FindGlobalSequence();
     if (!s.ok()) return s;
     FindFilter();
+    if (MayDivide()) return Divide();
     if (MustDefer()) return Defer();
     s = ReadRestOfTail();
     if (s.ok()) s = ReadDictionary();
@@ -123,6 +125,11 @@ class TableOpener {
   // Finds the filter to use, if the table has one.
   void FindFilter();
   bool MustDefer() const;
+  // Returns whether partitions are to be loaded one by one.
+  bool MayDivide() const;
+  // Reads what such a table has beside its parts.
+  Status Divide();
+  Status ReadPartNames();
   // Reads what a table has beside the deferred blocks.
   Status Defer();
   Status ReadDictionary();
@@ -157,7 +164,8 @@ uint64_t TableOpener::FirstReadBytes() const {
     // Must include a footer even if the number is wrong.
     bytes =
         std::clamp<uint64_t>(options.tail_size, Footer::kSize, kMaxTailBytes);
-    if (options.index_loading != IndexLoading::kAtOpen &&
+    if ((options.index_loading != IndexLoading::kAtOpen ||
+         options.part_cache != nullptr) &&
         bytes > options.min_deferred_bytes) {
       bytes = std::min(bytes, kDescriptionBytes);
     }
@@ -181,7 +189,7 @@ Status TableOpener::ReadFooter() {
   }
   s = core_.footer.DecodeFrom(bytes, name_, file_size);
   if (!s.ok()) return s;
-  core_.loader = std::make_unique<BlockLoader>(core_.file.get(), name_,
+  core_.loader = std::make_shared<BlockLoader>(core_.file.get(), name_,
                                                file_size, core_.footer);
   core_.loader->SetStatistics(core_.options.statistics);
   return s;
@@ -385,6 +393,47 @@ Status TableOpener::Defer() {
   core_.deferred = std::make_unique<DeferredBlocks>(
       DeferredBlocks{blocks_.dictionary, filter_, std::move(filter_name_)});
   return s;
+}
+
+bool TableOpener::MayDivide() const {
+  return core_.options.part_cache != nullptr && !core_.options.separate_reads &&
+         !core_.options.binary_search &&
+         TableIndex::IsPartitioned(core_.properties);
+}
+
+Status TableOpener::Divide() {
+  Status s = ReadDictionary();
+  if (s.ok()) s = ReadRangeTombstones();
+  if (s.ok()) s = core_.loader->CheckPlace(core_.footer.index);
+  if (s.ok() &&
+      core_.options.index_loading == IndexLoading::kVerifiedAtFirstUse) {
+    s = CheckIndex();
+  }
+  if (s.ok()) s = ReadPartNames();
+  // Parts have the filter's partitions.
+  return s.ok() && filter_ ? ReadFilter() : s;
+}
+
+Status TableOpener::ReadPartNames() {
+  const BlockHandle& index = core_.footer.index;
+  std::vector<BlockHandle> names = {index};
+  if (HasPartitionedFilter()) names.push_back(*filter_);
+  FileBody body;
+  Status s = ExpectPartitions(names);
+  if (s.ok()) {
+    s = core_.loader->ReadMetaBlock(BlockLoader::MetaKind::kIndex, index,
+                                    PartitionSource(index), &body);
+  }
+  if (!s.ok()) return s;
+  core_.parts = std::make_unique<TableParts>(&core_, core_.options.part_cache);
+  s = core_.parts->Init(body.TakeContents());
+  if (!s.ok()) return s.Annotate(core_.loader->Describe(index));
+  if (!HasPartitionedFilter()) return s;
+  s = core_.loader->ReadMetaBlock(BlockLoader::MetaKind::kOther, *filter_,
+                                  PartitionSource(*filter_), &body);
+  // Otherwise ReadFilter decides.
+  if (s.ok() && core_.parts->SetFilters(body.TakeContents())) filter_.reset();
+  return s.IsCorruption() || s.IsNotSupported() ? Status() : s;
 }
 
 Status TableOpener::CheckIndex() {

@@ -8,6 +8,7 @@
 
 #include "table/cache/readahead_buffer.h"
 #include "table/reader/metaindex.h"
+#include "table/reader/table_parts.h"
 
 namespace varve {
 
@@ -21,16 +22,15 @@ class TableVerifier {
                    ReadaheadBuffer::kMaxReadaheadBytes) {}
 
   Status Run() {
-    Status s;
-    for (size_t i = 0; s.ok() && i < core_.index.size(); ++i) {
-      s = VerifyDataBlock(i);
-    }
+    Status s = core_.parts == nullptr ? VerifyDataBlocks() : VerifyParts();
     if (s.ok()) s = VerifyEntryCount();
     if (s.ok()) s = VerifyMetaBlocks();
     return s;
   }
 
  private:
+  Status VerifyDataBlocks();
+  Status VerifyParts();
   Status VerifyDataBlock(size_t i);
   Status VerifyEntry(const Slice& key, size_t block_index);
   // Returns whether lookups of an entry's key and sequence number pass the
@@ -44,13 +44,34 @@ class TableVerifier {
   Status VerifyIndex();
 
   const TableCore& core_;
+  // That of the table, or of the current part.
+  const TableIndex* index_ = &core_.index;
   ReadaheadBuffer readahead_;
   std::string last_key_;  // Empty before the first.
   uint64_t entry_count_ = 0;
 };
 
+Status TableVerifier::VerifyDataBlocks() {
+  Status s;
+  for (size_t i = 0; s.ok() && i < index_->size(); ++i) s = VerifyDataBlock(i);
+  return s;
+}
+
+Status TableVerifier::VerifyParts() {
+  Status s;
+  for (size_t i = 0; s.ok() && i < core_.parts->size(); ++i) {
+    std::shared_ptr<TablePart> part;
+    s = core_.parts->Load(i, &part);
+    if (!s.ok()) break;
+    index_ = &part->table().core().index;
+    s = VerifyDataBlocks();
+    index_ = &core_.index;
+  }
+  return s;
+}
+
 Status TableVerifier::VerifyDataBlock(size_t i) {
-  const BlockHandle& handle = core_.index.handle(i);
+  const BlockHandle& handle = index_->handle(i);
   BlockRef block;
   BlockBuildOptions build_options;
   build_options.global_sequence = core_.global_sequence;
@@ -77,7 +98,7 @@ Status TableVerifier::VerifyEntry(const Slice& key, size_t block_index) {
   }
   if (IsAfterSeparator(key, block_index) ||
       (block_index > 0 &&
-       core_.index.CompareToSeparator(key, block_index - 1) <= 0)) {
+       index_->CompareToSeparator(key, block_index - 1) <= 0)) {
     return Status::Corruption("the index leads elsewhere for key " +
                               DescribeInternalKey(key));
   }
@@ -88,13 +109,13 @@ Status TableVerifier::VerifyEntry(const Slice& key, size_t block_index) {
 
 bool TableVerifier::IsAfterSeparator(const Slice& key,
                                      size_t block_index) const {
-  if (core_.index.CompareToSeparator(key, block_index) <= 0) return false;
+  if (index_->CompareToSeparator(key, block_index) <= 0) return false;
   // A separator may be the key with another type (rusty-leveldb). Lookups
   // search for the sequence number with the highest type.
   std::string sought = key.ToString();
   EncodeFixed64(sought.data() + sought.size() - kTrailerSize,
                 SeekTrailer(ExtractSequence(key)));
-  return core_.index.CompareToSeparator(sought, block_index) > 0;
+  return index_->CompareToSeparator(sought, block_index) > 0;
 }
 
 Status TableVerifier::VerifyEntryCount() const {

@@ -5,6 +5,8 @@
 // size. Method: every byte of one changed; separators and handles that lie.
 
 #include "table/build/table_salvage.h"
+#include "table/cache/block_cache.h"
+#include "table/reader/part_cache.h"
 #include "test/table/partitions/partitioned_table_use.h"
 #include "test/testing/status_checks.h"
 #include "test/testing/test_headers.h"
@@ -18,9 +20,9 @@ using ::testing::HasSubstr;
 
 // Calls every operation on a table that may be damaged. Returns true if all
 // succeeded.
-bool UseAll(const std::string& bytes) {
+bool UseAll(const TableReaderOptions& options, const std::string& bytes) {
   std::unique_ptr<Table> table;
-  if (!Open(ReaderOptions(bytes), bytes, &table).ok()) return false;
+  if (!Open(options, bytes, &table).ok()) return false;
   KeysAndValues entries;
   bool ok = Scan(*table, &entries).ok();
   const auto it = table->NewIterator(ReadOptions());
@@ -34,6 +36,18 @@ bool UseAll(const std::string& bytes) {
     table->ApproximateOffsetOf(Key(key));
   }
   return table->VerifyChecksum().ok() && ok;
+}
+
+// With all partitions loaded at once, and one by one.
+bool UseAll(const std::string& bytes) {
+  TableReaderOptions options = ReaderOptions(bytes);
+  const bool whole = UseAll(options, bytes);
+  const std::shared_ptr<Cache> cache = NewBlockCache(size_t{4} << 10);
+  options.block_cache = static_cast<BlockCache*>(cache.get());
+  options.part_cache = std::make_shared<PartCache>(options.block_cache);
+  const bool by_parts = UseAll(options, bytes);
+  EXPECT_EQ(whole, by_parts);
+  return whole;
 }
 
 TEST(PartitionedTableHostileTest, NoticesEveryChangedByte) {
@@ -71,7 +85,7 @@ TEST(PartitionedTableHostileTest, SurvivesEveryChangedByteWithoutChecksums) {
       for (int bit = 0; bit < 8; ++bit) {
         std::string changed = bytes;
         changed[i] = static_cast<char>(changed[i] ^ (1 << bit));
-        UseAll(changed);
+        UseAll(ReaderOptions(changed), changed);
       }
       std::string full = bytes;
       full[i] = '\xFF';
