@@ -18,6 +18,7 @@ Status MergeAll(const MergeOperator* merge_operator, const Slice& key,
     return Status::OK();
   }
   return Status::Corruption(
+      Status::Subcode::kMergeOperatorFailed,
       std::string("the merge operator ") + merge_operator->Name() + " failed",
       "key " + key.ToString(/*hex=*/true));
 }

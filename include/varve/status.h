@@ -34,16 +34,23 @@ class [[nodiscard]] VARVE_EXPORT Status {
     kBusy = 9,                // Another user holds the resource.
     kTimedOut = 11,           // Waited as long as the caller allowed.
     kExpired = 12,            // The transaction's time is over.
+    // For programs that create them; Varve does not.
+    kTryAgain = 13,             // The same call may succeed later.
+    kColumnFamilyDropped = 14,  // The column family was dropped.
   };
 
   // The reason, if a caller may want to act on it. Other errors have kNone.
   enum class Subcode : uint8_t {
     kNone = 0,
-    kNoSpace = 1,      // An IOError: the device or the quota is full.
-    kLockTimeout = 2,  // A TimedOut: another transaction holds a key's lock.
-    kDeadlock = 3,     // Busy: transactions would wait for each other.
-    kLockLimit = 4,    // Busy: as many keys as may be are locked.
-    kSpaceLimit = 5,   // An IOError: the limit of SstFileManager is reached.
+    kNoSpace = 1,       // An IOError: the device or the quota is full.
+    kLockTimeout = 2,   // A TimedOut: another transaction holds a key's lock.
+    kDeadlock = 3,      // Busy: transactions would wait for each other.
+    kLockLimit = 4,     // Busy: as many keys as may be are locked.
+    kSpaceLimit = 5,    // An IOError: the limit of SstFileManager is reached.
+    kPathNotFound = 6,  // A NotFound: a file or directory does not exist.
+    // An Incomplete: more merge operands than the caller has room for.
+    kMergeOperandsInsufficientCapacity = 7,
+    kMergeOperatorFailed = 8,  // A Corruption: the operator refused the bytes.
   };
 
   Status() = default;
@@ -73,6 +80,10 @@ class [[nodiscard]] VARVE_EXPORT Status {
                            const Slice& detail = Slice()) {
     return Status(Code::kCorruption, message, detail);
   }
+  static Status Corruption(Subcode reason, const Slice& message,
+                           const Slice& detail) {
+    return Status(Code::kCorruption, message, detail, reason);
+  }
   static Status NotSupported(const Slice& message,
                              const Slice& detail = Slice()) {
     return Status(Code::kNotSupported, message, detail);
@@ -85,7 +96,8 @@ class [[nodiscard]] VARVE_EXPORT Status {
     return Status(Code::kIOError, message, detail);
   }
   // Creates an IOError from errno: "<context>: <strerror(error_number)>".
-  // ENOENT gives NotFound. IsNoSpace() is true for ENOSPC and EDQUOT.
+  // ENOENT gives NotFound, and IsPathNotFound() is true. IsNoSpace() is true
+  // for ENOSPC and EDQUOT.
   static Status FromErrno(const Slice& context, int error_number);
   // Creates an IOError with the subcode.
   static Status SpaceLimit(const Slice& message = "the limit is reached") {
@@ -94,6 +106,9 @@ class [[nodiscard]] VARVE_EXPORT Status {
   static Status Incomplete(const Slice& message,
                            const Slice& detail = Slice()) {
     return Status(Code::kIncomplete, message, detail);
+  }
+  static Status Incomplete(Subcode reason, const Slice& message) {
+    return Status(Code::kIncomplete, message, Slice(), reason);
   }
   static Status ShutdownInProgress(const Slice& message = "shutting down") {
     return Status(Code::kShutdownInProgress, message, Slice());
@@ -116,6 +131,12 @@ class [[nodiscard]] VARVE_EXPORT Status {
   static Status Expired(const Slice& message, const Slice& detail = Slice()) {
     return Status(Code::kExpired, message, detail);
   }
+  static Status TryAgain(const Slice& message, const Slice& detail = Slice()) {
+    return Status(Code::kTryAgain, message, detail);
+  }
+  static Status ColumnFamilyDropped(const Slice& message = "dropped") {
+    return Status(Code::kColumnFamilyDropped, message, Slice());
+  }
 
   // Returns true if the status has that code.
   bool ok() const { return state_ == nullptr; }
@@ -133,6 +154,10 @@ class [[nodiscard]] VARVE_EXPORT Status {
   bool IsBusy() const { return code() == Code::kBusy; }
   bool IsTimedOut() const { return code() == Code::kTimedOut; }
   bool IsExpired() const { return code() == Code::kExpired; }
+  bool IsTryAgain() const { return code() == Code::kTryAgain; }
+  bool IsColumnFamilyDropped() const {
+    return code() == Code::kColumnFamilyDropped;
+  }
   Subcode subcode() const { return ok() ? Subcode::kNone : state_->subcode; }
   // Returns true if the status has that subcode.
   bool IsNoSpace() const { return subcode() == Subcode::kNoSpace; }
@@ -140,6 +165,7 @@ class [[nodiscard]] VARVE_EXPORT Status {
   bool IsDeadlock() const { return subcode() == Subcode::kDeadlock; }
   bool IsLockLimit() const { return subcode() == Subcode::kLockLimit; }
   bool IsSpaceLimit() const { return subcode() == Subcode::kSpaceLimit; }
+  bool IsPathNotFound() const { return subcode() == Subcode::kPathNotFound; }
 
   // Returns "OK" or "<code>: <message>".
   std::string ToString() const;

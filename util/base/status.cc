@@ -36,6 +36,10 @@ const char* CodeName(Status::Code code) {
       return "Operation timed out";
     case Status::Code::kExpired:
       return "Operation expired";
+    case Status::Code::kTryAgain:
+      return "Operation failed. Try again.";
+    case Status::Code::kColumnFamilyDropped:
+      return "Column family dropped";
   }
   return "Unknown code";
 }
@@ -66,7 +70,9 @@ Status::StatePtr Status::Copy(const StatePtr& state) {
 
 Status Status::FromErrno(const Slice& context, int error_number) {
   const std::string text = ErrnoText(error_number);
-  if (error_number == ENOENT) return NotFound(context, text);
+  if (error_number == ENOENT) {
+    return Status(Code::kNotFound, context, text, Subcode::kPathNotFound);
+  }
   const bool is_full = error_number == ENOSPC || error_number == EDQUOT;
   return Status(Code::kIOError, context, text,
                 is_full ? Subcode::kNoSpace : Subcode::kNone);

@@ -42,19 +42,30 @@ const char* CodeName(const Status& status) {
       return "Operation timed out: ";
     case Status::Code::kExpired:
       return "Operation expired: ";
+    case Status::Code::kTryAgain:
+      return "Operation failed. Try again.: ";
+    case Status::Code::kColumnFamilyDropped:
+      return "Column family dropped: ";
   }
   return "Unknown code: ";
 }
 
 // Returns RocksDB's name of a detail of the code.
 const char* SubcodeName(const Status& status) {
-  if (status.IsNoSpace()) return "No space left on device: ";
-  if (status.IsDeadlock()) return "Deadlock: ";
-  if (status.IsCorruption() &&
-      status.message().starts_with("the merge operator ")) {
-    return "Merge operator failed: ";
+  switch (status.subcode()) {
+    case Status::Subcode::kNoSpace:
+      return "No space left on device: ";
+    case Status::Subcode::kDeadlock:
+      return "Deadlock: ";
+    case Status::Subcode::kSpaceLimit:
+      return "Space limit reached: ";
+    case Status::Subcode::kMergeOperandsInsufficientCapacity:
+      return "Insufficient capacity for merge operands: ";
+    case Status::Subcode::kMergeOperatorFailed:
+      return "Merge operator failed: ";
+    default:
+      return "";
   }
-  return "";
 }
 
 Status MissingFile(const std::string& path) {

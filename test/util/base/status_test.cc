@@ -71,6 +71,17 @@ TEST(StatusTest, SubcodesStayWithTheStatus) {
   EXPECT_TRUE(Status::Busy(Subcode::kLockLimit, "").IsLockLimit());
   EXPECT_EQ(Status::Expired("gone").ToString(), "Operation expired: gone");
   EXPECT_TRUE(Status::Expired("gone").IsExpired());
+  EXPECT_TRUE(Status::SpaceLimit().IsIOError());
+  EXPECT_TRUE(Status::SpaceLimit().IsSpaceLimit());
+  EXPECT_FALSE(Status::SpaceLimit().IsNoSpace());
+  EXPECT_TRUE(Status::FromErrno("open f", ENOENT).IsPathNotFound());
+  EXPECT_FALSE(Status::NotFound("key").IsPathNotFound());
+  EXPECT_EQ(Status::Corruption(Subcode::kMergeOperatorFailed, "sum", "key 5")
+                .Annotate("Get")
+                .subcode(),
+            Subcode::kMergeOperatorFailed);
+  EXPECT_TRUE(Status::TryAgain("later").IsTryAgain());
+  EXPECT_TRUE(Status::ColumnFamilyDropped().IsColumnFamilyDropped());
   EXPECT_FALSE(Status::Busy("lock").IsDeadlock());
   EXPECT_EQ(Status().subcode(), Subcode::kNone);
   EXPECT_EQ(Status::NotFound().subcode(), Subcode::kNone);
