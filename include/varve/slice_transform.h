@@ -13,9 +13,10 @@
 
 namespace varve {
 
-// A function from keys to prefixes.
+// A function from keys to prefixes. The keys of one prefix must follow each
+// other in the comparator's order, without a key of another prefix in between.
 //
-// Thread-safety: many threads call the methods at once.
+// Thread-safety: many threads call the methods at once. They must not throw.
 class VARVE_EXPORT SliceTransform {
  public:
   virtual ~SliceTransform() = default;
@@ -27,9 +28,10 @@ class VARVE_EXPORT SliceTransform {
   // Returns true if the key has a prefix. Keys without one are in no prefix
   // filter.
   virtual bool InDomain(const Slice& key) const = 0;
-  // Returns true if each key between two keys of one prefix has it, too, and
-  // all its keys have the same length of prefix; then sets *length to it. Used
-  // by auto_prefix_mode.
+  // Returns true, and sets *length, if a prefix of that many bytes is the
+  // prefix of all keys that begin with it. Shorter prefixes may exist, longer
+  // ones must not. Under the bytewise comparator the end of a prefix is then
+  // known before it is reached. auto_prefix_mode needs it.
   virtual bool FullLengthEnabled(size_t* /*length*/) const { return false; }
   // Returns true if each key that has `prefix` as its first bytes has the
   // prefix that the transform gives for `prefix` itself.

@@ -121,6 +121,8 @@ constexpr Field kFields[] = {
     {"rocksdb.num.range-deletions", &PropertiesBlock::num_range_deletions},
     {"rocksdb.oldest.key.time", &PropertiesBlock::oldest_key_time_s},
     {"rocksdb.original.file.number", &PropertiesBlock::original_file_number},
+    {"rocksdb.prefix.extractor.name", &PropertiesBlock::prefix_extractor,
+     false},
     {"rocksdb.raw.key.size", &PropertiesBlock::raw_key_size},
     {"rocksdb.raw.value.size", &PropertiesBlock::raw_value_size},
     {kTopLevelIndexSize, &ParseVarint<&PropertiesBlock::top_level_index_size>},

@@ -58,6 +58,9 @@ struct PropertiesBlock {
   std::string comparator;
   std::string compression;
   std::string filter_policy;
+  // The name of the function that made the prefixes in the filter. Empty, or
+  // "nullptr" in the files of RocksDB, if there was none.
+  std::string prefix_extractor;
   std::string db_identity;
   std::string session_identity;
   // Names and values of properties without a field above, sorted by name.

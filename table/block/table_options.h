@@ -12,6 +12,7 @@
 #include "varve/env.h"
 #include "varve/filter_policy.h"
 #include "varve/options.h"
+#include "varve/slice_transform.h"
 
 namespace varve {
 
@@ -34,6 +35,10 @@ struct TableBuilderOptions {
   bool partitioned_index = false;
   bool partition_filters = false;
   uint64_t metadata_block_size = 4096;
+  // Filters have the prefixes of keys too, or with a prefix_extractor and
+  // without whole_key_filtering only them.
+  std::shared_ptr<const SliceTransform> prefix_extractor;  // May be null.
+  bool whole_key_filtering = true;
   // Written to the properties.
   std::string db_identity;
   std::string session_identity;
@@ -62,6 +67,9 @@ enum class IndexLoading : uint8_t {
 struct TableReaderOptions {
   const InternalKeyComparator* comparator = nullptr;  // Must outlive it.
   std::shared_ptr<const FilterPolicy> filter_policy;
+  // Asks the prefixes in filters of tables that were written with a function of
+  // its name. May be null.
+  std::shared_ptr<const SliceTransform> prefix_extractor;
   BlockCache* block_cache = nullptr;  // May be null. Must outlive the table.
   // If not null, tables with a partitioned index have parts, which are kept
   // there (table/reader/table_parts.h).

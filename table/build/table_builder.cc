@@ -38,18 +38,36 @@ int CompressorLevel(const TableBuilderOptions& options) {
 // The filter of a table, or of one partition after the other, for any policy.
 class TableFilterBuilder {
  public:
-  explicit TableFilterBuilder(const FilterPolicy* policy) : policy_(policy) {
-    if (policy == nullptr) return;
-    const double bits_per_key = policy->BuiltinBloomBitsPerKey();
+  explicit TableFilterBuilder(const TableBuilderOptions& options)
+      : policy_(options.filter_policy.get()),
+        extractor_(options.prefix_extractor.get()),
+        adds_whole_keys_(WholeKeyFiltering(options)) {
+    if (policy_ == nullptr) return;
+    const double bits_per_key = policy_->BuiltinBloomBitsPerKey();
     if (bits_per_key > 0) bloom_.emplace(bits_per_key);
   }
 
+  // Without prefixes a filter always has the keys.
+  static bool WholeKeyFiltering(const TableBuilderOptions& options) {
+    return options.whole_key_filtering || options.prefix_extractor == nullptr;
+  }
+
   void AddKey(const Slice& user_key) {
+    if (extractor_ != nullptr && policy_ != nullptr) {
+      if (!AddPrefix(user_key)) return;
+    }
     if (bloom_) {
       bloom_->AddHash(PreviewXxh3(user_key));
     } else if (policy_ != nullptr) {
       AddCustomKey(user_key);
     }
+  }
+
+  // For the end of a partition: adds the prefix of the key after it. RocksDB
+  // looks for a prefix in the partition of the target alone, and a target
+  // between two partitions can have that prefix.
+  void AddNextPrefix(const Slice& user_key) {
+    if (extractor_ != nullptr) AddPrefixAlone(user_key);
   }
 
   // Returns whether the filter can be cut into partitions.
@@ -70,6 +88,9 @@ class TableFilterBuilder {
   void Finish(std::string* body) {
     if (bloom_) {
       bloom_->Finish(body);
+      // The next partition has its own.
+      has_last_key_ = false;
+      has_last_prefix_ = false;
       return;
     }
     std::vector<Slice> keys;
@@ -84,6 +105,31 @@ class TableFilterBuilder {
   }
 
  private:
+  // Adds the key's prefix, before the key, so that both are in order. Returns
+  // whether the key itself must be added too.
+  bool AddPrefix(const Slice& user_key) {
+    // A repeated key would else be between two prefixes, and not be found equal
+    // to the one before.
+    if (has_last_key_ && Slice(last_key_) == user_key) return false;
+    has_last_key_ = true;
+    last_key_.assign(user_key.data(), user_key.size());
+    AddPrefixAlone(user_key);
+    return adds_whole_keys_;
+  }
+
+  void AddPrefixAlone(const Slice& user_key) {
+    if (!extractor_->InDomain(user_key)) return;
+    const Slice prefix = extractor_->Transform(user_key);
+    if (has_last_prefix_ && Slice(last_prefix_) == prefix) return;
+    has_last_prefix_ = true;
+    last_prefix_.assign(prefix.data(), prefix.size());
+    if (bloom_) {
+      bloom_->AddHash(PreviewXxh3(prefix));
+    } else {
+      AddCustomKey(prefix);
+    }
+  }
+
   void AddCustomKey(const Slice& user_key) {
     if (!key_ends_.empty() && Slice(keys_.data() + last_begin_,
                                     keys_.size() - last_begin_) == user_key) {
@@ -95,6 +141,13 @@ class TableFilterBuilder {
   }
 
   const FilterPolicy* const policy_;
+  const SliceTransform* const extractor_;
+  const bool adds_whole_keys_;
+  // Only with an extractor.
+  std::string last_key_;
+  std::string last_prefix_;
+  bool has_last_key_ = false;
+  bool has_last_prefix_ = false;
   std::optional<BloomFilterBuilder> bloom_;
   // A user's policy needs all keys at once.
   std::string keys_;
@@ -115,7 +168,7 @@ struct TableBuilder::Rep {
         compressor(options.compression, CompressorLevel(options)),
         range_deletions(1),
         index(options.comparator),
-        filter(options.filter_policy.get()),
+        filter(options),
         partitions_filter(options.partitioned_index &&
                           options.partition_filters && filter.MayBeCut()) {
     if (!CompressionSupported(options.compression)) {
@@ -280,6 +333,7 @@ void TableBuilder::Rep::AddToIndex(const Slice& next_key) {
       filter.KeyCount() * options.filter_policy->BuiltinBloomBitsPerKey() / 8 >=
           static_cast<double>(options.metadata_block_size);
   if (filter_is_full || index.OpenBytes() >= options.metadata_block_size) {
+    if (partitions_filter) filter.AddNextPrefix(ExtractUserKey(next_key));
     CutPartition();
   }
 }
@@ -387,7 +441,13 @@ void TableBuilder::Rep::WriteRangeTombstones() {
 }
 
 void TableBuilder::Rep::WriteProperties() {
-  properties.prefix_filtering = false;
+  const SliceTransform* const extractor = options.prefix_extractor.get();
+  properties.whole_key_filtering =
+      TableFilterBuilder::WholeKeyFiltering(options);
+  properties.prefix_filtering = extractor != nullptr;
+  // RocksDB's word for none.
+  properties.prefix_extractor =
+      extractor != nullptr ? extractor->Name() : "nullptr";
   properties.creation_time_s = options.creation_time_s;
   properties.file_creation_time_s = options.file_creation_time_s;
   properties.original_file_number = options.file_number;
@@ -402,7 +462,6 @@ void TableBuilder::Rep::WriteProperties() {
   // The values that RocksDB writes for features that are not in use.
   properties.other = {{"rocksdb.fixed.key.length", std::string(1, '\0')},
                       {"rocksdb.merge.operator", options.merge_operator_name},
-                      {"rocksdb.prefix.extractor.name", "nullptr"},
                       {"rocksdb.property.collectors", "[]"}};
   std::string body = EncodeProperties(properties);
   BlockHandle handle;

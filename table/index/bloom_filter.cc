@@ -9,6 +9,7 @@
 #include "table/index/partitioned_filter.h"
 #include "util/bytes/coding.h"
 #include "util/bytes/hash.h"
+#include "varve/slice_transform.h"
 
 namespace varve {
 
@@ -170,6 +171,14 @@ void FilterReader::Init(const PartitionedFilter* partitions) {
   partitions_ = partitions;
 }
 
+void FilterReader::Init(const SliceTransform* extractor,
+                        const FilterReader* prefixes) {
+  *this = FilterReader();
+  kind_ = Kind::kPrefixes;
+  extractor_ = extractor;
+  prefixes_ = prefixes;
+}
+
 void FilterReader::InitFullFilter(const Slice& body) {
   if (body.empty() || body.size() == kMetadataBytes) {
     kind_ = Kind::kMatchesNothing;
@@ -234,12 +243,22 @@ bool FilterReader::OtherMayMatch(uint64_t hash, const Slice& user_key) const {
       return policy_->KeyMayMatch(user_key, data_);
     case Kind::kPartitioned:
       return partitions_->MayMatch(hash, user_key);
+    case Kind::kPrefixes: {
+      if (!extractor_->InDomain(user_key)) return true;
+      const Slice prefix = extractor_->Transform(user_key);
+      return prefixes_->PrefixMayMatch(PreviewXxh3(prefix), prefix);
+    }
     case Kind::kAlwaysMaybe:
     case Kind::kFastLocal:
     case Kind::kLevelDb:
       break;
   }
   return true;
+}
+
+bool FilterReader::PrefixMayMatch(uint64_t hash, const Slice& prefix) const {
+  return kind_ == Kind::kPartitioned ? partitions_->PrefixMayMatch(hash, prefix)
+                                     : MayMatch(hash, prefix);
 }
 
 bool FilterReader::OldLocalMayMatch(const Slice& user_key) const {

@@ -19,6 +19,7 @@
 namespace varve {
 
 class PartitionedFilter;
+class SliceTransform;
 
 // Collects the filter hashes (PreviewXxh3) of a table's user keys and builds
 // the filter.
@@ -59,6 +60,7 @@ class FilterReader {
     kLevelDb,         // One filter for each 2 KiB of data blocks.
     kCustom,          // A FilterPolicy of the user.
     kPartitioned,     // Bloom, with a filter for each range of keys.
+    kPrefixes,        // Of prefixes only; asked for a key's prefix.
   };
 
   // Attaches the filter stored under `metaindex_name`. `body` must outlive
@@ -68,6 +70,9 @@ class FilterReader {
             const FilterPolicy* policy);
   // Attaches a partitioned filter, which must outlive this.
   void Init(const PartitionedFilter* partitions);
+  // Attaches a filter that has only the prefixes of keys. Both must outlive
+  // this.
+  void Init(const SliceTransform* extractor, const FilterReader* prefixes);
 
   Kind kind() const { return kind_; }
   // Returns whether MayMatch can exclude keys.
@@ -82,6 +87,9 @@ class FilterReader {
     if (kind_ == Kind::kAlwaysMaybe) return true;
     return OtherMayMatch(hash, user_key);
   }
+  // For a filter that has the prefixes of keys: returns false if no key of the
+  // table has the prefix, whose PreviewXxh3 is `hash`.
+  bool PrefixMayMatch(uint64_t hash, const Slice& prefix) const;
   // Prefetches the memory that MayMatch(hash) will read.
   void Prefetch(uint64_t hash) const {
     if (kind_ == Kind::kFastLocal) __builtin_prefetch(Line(hash));
@@ -133,6 +141,9 @@ class FilterReader {
   uint32_t range_log2_ = 0;
   const FilterPolicy* policy_ = nullptr;
   const PartitionedFilter* partitions_ = nullptr;
+  // For kPrefixes.
+  const SliceTransform* extractor_ = nullptr;
+  const FilterReader* prefixes_ = nullptr;
 };
 
 }  // namespace varve

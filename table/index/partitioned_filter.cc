@@ -11,6 +11,7 @@ Status PartitionedFilter::Init(BlockContents body,
                                const PropertiesBlock& properties,
                                uint64_t file_size,
                                const InternalKeyComparator* comparator) {
+  comparator_ = comparator;
   Status s = separators_.Decode(std::move(body),
                                 TableIndex::FormOfPartitionNames(properties),
                                 file_size, comparator, /*binary_search=*/false);
@@ -47,6 +48,18 @@ bool PartitionedFilter::MayMatch(uint64_t hash, const Slice& user_key) const {
     if (filters_[i].MayMatch(hash, user_key)) return true;
     // Versions of a key that is a separator may continue in the next partition.
     if (!separators_.MayContinue(i, user_key)) return false;
+  }
+  return true;
+}
+
+bool PartitionedFilter::PrefixMayMatch(uint64_t hash,
+                                       const Slice& prefix) const {
+  // Under another order, the prefix need not be before its keys.
+  if (!comparator_->bytewise()) return true;
+  for (size_t i = Find(prefix); i < size(); ++i) {
+    if (filters_[i].MayMatch(hash, prefix)) return true;
+    // Keys with the prefix can follow only a separator that begins with it.
+    if (!separators_.SeparatorUserKey(i).starts_with(prefix)) return false;
   }
   return true;
 }

@@ -57,6 +57,10 @@ class PartitionedFilter {
   // built for them. REQUIRES: all partitions are added.
   bool MayMatch(uint64_t hash, const Slice& user_key) const;
 
+  // The same for a prefix of keys. Asks all partitions that may have keys that
+  // begin with it.
+  bool PrefixMayMatch(uint64_t hash, const Slice& prefix) const;
+
   // Returns whether MayMatch can exclude keys.
   bool CanExclude() const;
 
@@ -71,6 +75,7 @@ class PartitionedFilter {
   // the user key, or size().
   size_t Find(const Slice& user_key) const;
 
+  const InternalKeyComparator* comparator_ = nullptr;
   TableIndex separators_;
   std::vector<FilterReader> filters_;
   std::unique_ptr<Line[]> lines_;

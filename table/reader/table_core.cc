@@ -1,6 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "table/reader/table_core.h"
 
+#include <cstring>
+
 #include "monitoring/measured_operation.h"
 #include "table/reader/table_parts.h"
 
@@ -25,6 +27,12 @@ TableCore::~TableCore() {
   if (options.block_cache != nullptr && cache_id != 0) {
     options.block_cache->EraseTable(cache_id, index.nodes());
   }
+}
+
+bool TableCore::HasPrefixesOf(const SliceTransform& extractor) const {
+  return prefix_extractor.get() == &extractor ||
+         (prefix_extractor != nullptr &&
+          strcmp(prefix_extractor->Name(), extractor.Name()) == 0);
 }
 
 bool TableCore::FindCached(size_t i, BlockRef* block) const {

@@ -53,6 +53,9 @@ struct TableCore {
                        ReadaheadBuffer* readahead, BlockRef* block,
                        FileBody* body) const;
 
+  // Returns whether prefix_filter has the prefixes that `extractor` gives.
+  bool HasPrefixesOf(const SliceTransform& extractor) const;
+
   // The steps of ReadDataBlock, for callers that read the bytes themselves.
   // WillKeep records a miss in the cache and returns whether the block will be
   // cached. Keep inserts it.
@@ -83,8 +86,12 @@ struct TableCore {
   // MANIFEST.
   std::shared_ptr<const RangeTombstoneSet> tombstones;
   BlockContents filter_contents;
-  // Answers "maybe" if whole keys must not be queried.
+  // Answers "maybe" if keys must not be queried.
   FilterReader filter;
+  // The same filter, for prefixes, and the function that made them. Null if no
+  // prefixes can be queried.
+  FilterReader prefix_filter;
+  std::shared_ptr<const SliceTransform> prefix_extractor;
   uint64_t cache_id = 0;  // The table's number in the block cache.
   // Null if nothing remains to be loaded.
   std::unique_ptr<DeferredBlocks> deferred;

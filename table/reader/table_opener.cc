@@ -12,6 +12,7 @@
 #include "table/block/comparator_mismatch.h"
 #include "table/block/compression_property.h"
 #include "table/block/entry_scanner.h"
+#include "table/index/slice_transform.h"
 #include "table/reader/metaindex.h"
 #include "table/reader/partition_run.h"
 #include "table/reader/table_parts.h"
@@ -124,6 +125,11 @@ class TableOpener {
   Status FindGlobalSequence();
   // Finds the filter to use, if the table has one.
   void FindFilter();
+  // Returns the function whose prefixes the table's filter has, if it is known
+  // and was named; otherwise null.
+  std::shared_ptr<const SliceTransform> FindExtractor() const;
+  // Lets the filter answer for what it has: whole keys, prefixes or both.
+  void DivideFilter();
   bool MustDefer() const;
   // Returns whether partitions are to be loaded one by one.
   bool MayDivide() const;
@@ -340,8 +346,29 @@ Status TableOpener::ReadDictionary() {
   return s;
 }
 
+std::shared_ptr<const SliceTransform> TableOpener::FindExtractor() const {
+  const std::string& name = core_.properties.prefix_extractor;
+  const auto& given = core_.options.prefix_extractor;
+  if (!core_.properties.prefix_filtering || name.empty()) return nullptr;
+  return given != nullptr && name == given->Name() ? given
+                                                   : NewTransformByName(name);
+}
+
+void TableOpener::DivideFilter() {
+  core_.prefix_extractor = FindExtractor();
+  if (core_.prefix_extractor != nullptr) core_.prefix_filter = core_.filter;
+  if (core_.properties.whole_key_filtering) return;
+  core_.filter = FilterReader();
+  if (core_.prefix_extractor != nullptr &&
+      core_.prefix_filter.asks_whole_keys()) {
+    core_.filter.Init(core_.prefix_extractor.get(), &core_.prefix_filter);
+  }
+}
+
 void TableOpener::FindFilter() {
-  if (!core_.properties.whole_key_filtering) return;
+  if (!core_.properties.whole_key_filtering && FindExtractor() == nullptr) {
+    return;
+  }
   if (blocks_.policy_filter) {
     filter_name_ =
         std::string(kCustomFilterPrefix) + core_.options.filter_policy->Name();
@@ -482,7 +509,11 @@ Status TableOpener::ReadFilter() {
     LogDamagedFilter("the filter", s);
     return Status();
   }
-  if (!s.ok() || HasPartitionedFilter()) return s;
+  if (!s.ok()) return s;
+  if (HasPartitionedFilter()) {
+    DivideFilter();
+    return s;
+  }
   core_.filter_contents = body.TakeContents();
   core_.filter = FilterReader();
   core_.filter.Init(filter_name_, core_.filter_contents.AsSlice(),
@@ -490,6 +521,7 @@ Status TableOpener::ReadFilter() {
   if (core_.filter.kind() == FilterReader::Kind::kAlwaysMaybe) {
     core_.filter_contents = BlockContents();
   }
+  DivideFilter();
   return s;
 }
 

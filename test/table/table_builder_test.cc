@@ -342,6 +342,54 @@ TEST(TableBuilderTest, WritesTheBuiltInFilter) {
   EXPECT_EQ(table.properties().filter_size, body.size());
 }
 
+TEST(TableBuilderTest, WritesPrefixesIntoFilters) {
+  const KeysAndValues entries = {{Key("a"), "1"},      {Key("aa1", 9), "2"},
+                                 {Key("aa1", 8), "3"}, {Key("aa2"), "4"},
+                                 {Key("ab1"), "5"},    {Key("b"), "6"}};
+  for (const bool whole_keys : {true, false}) {
+    TableBuilderOptions options = Options();
+    options.prefix_extractor = NewFixedPrefixTransform(2);
+    options.whole_key_filtering = whole_keys;
+    options.filter_policy = NewBloomFilterPolicy(10);
+    const TableBytes table(Build(options, entries));
+    BloomFilterBuilder expected(10);
+    for (const char* hashed :
+         whole_keys ? std::vector<const char*>{"a", "aa", "aa1", "aa2", "ab",
+                                               "ab1", "b"}
+                    : std::vector<const char*>{"aa", "ab"}) {
+      expected.AddHash(PreviewXxh3(hashed));
+    }
+    EXPECT_EQ(table.properties().num_filter_entries, expected.HashCount());
+    std::string body;
+    expected.Finish(&body);
+    EXPECT_EQ(table.ReadBlock(table.meta_blocks().at(kFullBloomBlockName)),
+              body);
+    EXPECT_EQ(table.properties().prefix_extractor, "rocksdb.FixedPrefix.2");
+    EXPECT_EQ(table.properties().prefix_filtering, true);
+    EXPECT_EQ(table.properties().whole_key_filtering, whole_keys);
+
+    options.filter_policy = std::make_shared<test::ListPolicy>();
+    const TableBytes custom(Build(options, entries));
+    EXPECT_EQ(custom.ReadBlock(custom.meta_blocks().at(
+                  std::string(kCustomFilterPrefix) + "list")),
+              whole_keys ? "a,aa,aa1,aa2,ab,ab1,b," : "aa,ab,");
+  }
+}
+
+// Without prefixes, a filter always has the keys.
+TEST(TableBuilderTest, HasWholeKeysWithoutAnExtractor) {
+  TableBuilderOptions options = Options();
+  options.whole_key_filtering = false;
+  options.filter_policy = std::make_shared<test::ListPolicy>();
+  const TableBytes table(Build(options, {{Key("a"), "1"}}));
+  EXPECT_EQ(table.ReadBlock(table.meta_blocks().at(
+                std::string(kCustomFilterPrefix) + "list")),
+            "a,");
+  EXPECT_TRUE(table.properties().whole_key_filtering);
+  EXPECT_FALSE(table.properties().prefix_filtering);
+  EXPECT_EQ(table.properties().prefix_extractor, "nullptr");
+}
+
 TEST(TableBuilderTest, WritesACustomFilterUnderItsName) {
   TableBuilderOptions options = Options();
   options.filter_policy = std::make_shared<test::ListPolicy>();
