@@ -29,6 +29,17 @@ TableCore::~TableCore() {
   }
 }
 
+void TableCore::DivideFilter(std::shared_ptr<const SliceTransform> extractor,
+                             bool has_whole_keys) {
+  prefix_extractor = std::move(extractor);
+  if (prefix_extractor != nullptr) prefix_filter = filter;
+  if (has_whole_keys) return;
+  filter = FilterReader();
+  if (prefix_extractor != nullptr && prefix_filter.asks_whole_keys()) {
+    filter.Init(prefix_extractor.get(), &prefix_filter);
+  }
+}
+
 bool TableCore::HasPrefixesOf(const SliceTransform& extractor) const {
   return prefix_extractor.get() == &extractor ||
          (prefix_extractor != nullptr &&

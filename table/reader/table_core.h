@@ -53,6 +53,10 @@ struct TableCore {
                        ReadaheadBuffer* readahead, BlockRef* block,
                        FileBody* body) const;
 
+  // Lets `filter`, which was just read, answer for what it has: whole keys,
+  // prefixes that `extractor` gives, or both. `extractor` may be null.
+  void DivideFilter(std::shared_ptr<const SliceTransform> extractor,
+                    bool has_whole_keys);
   // Returns whether prefix_filter has the prefixes that `extractor` gives.
   bool HasPrefixesOf(const SliceTransform& extractor) const;
 

@@ -355,14 +355,7 @@ std::shared_ptr<const SliceTransform> TableOpener::FindExtractor() const {
 }
 
 void TableOpener::DivideFilter() {
-  core_.prefix_extractor = FindExtractor();
-  if (core_.prefix_extractor != nullptr) core_.prefix_filter = core_.filter;
-  if (core_.properties.whole_key_filtering) return;
-  core_.filter = FilterReader();
-  if (core_.prefix_extractor != nullptr &&
-      core_.prefix_filter.asks_whole_keys()) {
-    core_.filter.Init(core_.prefix_extractor.get(), &core_.prefix_filter);
-  }
+  core_.DivideFilter(FindExtractor(), core_.properties.whole_key_filtering);
 }
 
 void TableOpener::FindFilter() {
@@ -459,7 +452,10 @@ Status TableOpener::ReadPartNames() {
   s = core_.loader->ReadMetaBlock(BlockLoader::MetaKind::kOther, *filter_,
                                   PartitionSource(*filter_), &body);
   // Otherwise ReadFilter decides.
-  if (s.ok() && core_.parts->SetFilters(body.TakeContents())) filter_.reset();
+  if (s.ok() && core_.parts->SetFilters(body.TakeContents())) {
+    filter_.reset();
+    core_.prefix_extractor = FindExtractor();
+  }
   return s.IsCorruption() || s.IsNotSupported() ? Status() : s;
 }
 

@@ -187,6 +187,8 @@ Status TableParts::ReadFilter(size_t i, ReadaheadBuffer* run,
   core->filter_contents = body->TakeContents();
   core->filter.Init(kFullBloomBlockName, core->filter_contents.AsSlice(),
                     nullptr);
+  core->DivideFilter(whole_.prefix_extractor,
+                     whole_.properties.whole_key_filtering);
   return s;
 }
 
