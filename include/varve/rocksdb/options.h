@@ -331,7 +331,7 @@ inline varve::ColumnFamilyOptions ToVarve(const ColumnFamilyOptions& options) {
     out.block_size = table.block_size;
     out.block_restart_interval = table.block_restart_interval;
     if (table.index_type == BlockBasedTableOptions::kTwoLevelIndexSearch) {
-      out.index_type = IndexType::kTwoLevelIndexSearch;
+      out.index_type = varve::IndexType::kTwoLevelIndexSearch;
     }
     out.metadata_block_size = table.metadata_block_size;
     out.partition_filters = table.partition_filters;

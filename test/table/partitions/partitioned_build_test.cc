@@ -9,6 +9,7 @@
 #include "test/testing/env/string_file.h"
 #include "test/testing/list_policy.h"
 #include "test/testing/seed.h"
+#include "varve/slice_transform.h"
 
 namespace varve::test {
 namespace {
@@ -50,6 +51,12 @@ TEST(PartitionedBuildTest, TablesHoldWhatWasAdded) {
     options.block_size = static_cast<size_t>(random.Pick({1, 64, 1000}));
     options.partition_filters = !random.OneIn(3);
     if (random.OneIn(4)) options.filter_policy = nullptr;
+    if (random.OneIn(2)) {
+      // One prefix can be in several partitions.
+      options.prefix_extractor =
+          NewFixedPrefixTransform(static_cast<size_t>(random.Between(0, 8)));
+      options.whole_key_filtering = random.OneIn(2);
+    }
     KeysAndValues entries;
     const int count = random.Between(1, 800);
     for (int i = 0; i < count; ++i) {
