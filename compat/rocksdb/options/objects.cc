@@ -13,6 +13,7 @@
 #include "compat/rocksdb/callbacks/event_listener.h"
 #include "compat/rocksdb/callbacks/logger.h"
 #include "compat/rocksdb/callbacks/merge_operator.h"
+#include "compat/rocksdb/observe/sst_file_manager.h"
 #include "compat/rocksdb/observe/write_buffer_manager.h"
 #include "compat/rocksdb/options/options.h"
 #include "compat/rocksdb/options/slice_transform.h"
@@ -95,6 +96,15 @@ void rocksdb_options_set_write_buffer_manager(
   if (options != nullptr && manager != nullptr) {
     options->write_buffer_manager = manager->rep;
   }
+}
+
+// Also keeps the manager's environment.
+void rocksdb_options_set_sst_file_manager(rocksdb_options_t* options,
+                                          rocksdb_sst_file_manager_t* manager) {
+  if (options == nullptr || manager == nullptr) return;
+  options->sst_file_manager = {
+      std::make_shared<rocksdb_sst_file_manager_t>(*manager),
+      manager->rep.get()};
 }
 
 void rocksdb_options_set_ratelimiter(rocksdb_options_t* options,

@@ -21,6 +21,7 @@
 #include "varve/env.h"
 #include "varve/options.h"
 #include "varve/rate_limiter.h"
+#include "varve/sst_file_manager.h"
 #include "varve/slice.h"
 #include "varve/status.h"
 
@@ -98,6 +99,7 @@ struct rocksdb_options_t : varve::rocksdb_c::OptionsFields {
   int statistics_level = 3;
   std::shared_ptr<varve::RateLimiter> rate_limiter;
   std::shared_ptr<varve::WriteBufferManager> write_buffer_manager;
+  std::shared_ptr<varve::SstFileManager> sst_file_manager;
   std::vector<std::shared_ptr<varve::EventListener>> listeners;
   std::vector<varve::rocksdb_c::DbPath> db_paths;
   std::shared_ptr<varve::Cache> row_cache;

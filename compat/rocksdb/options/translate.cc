@@ -197,6 +197,7 @@ Status ToVarve(const rocksdb_options_t& options, DBOptions* result) {
     result->write_buffer_manager =
         std::make_shared<WriteBufferManager>(sane.db_write_buffer_size);
   }
+  result->sst_file_manager = sane.sst_file_manager;
   result->max_open_files = sane.max_open_files;
   result->use_direct_reads = sane.use_direct_reads != 0;
   // The engine's own default otherwise.

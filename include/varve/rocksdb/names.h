@@ -23,6 +23,7 @@
 #include "varve/pinnable_slice.h"
 #include "varve/rate_limiter.h"
 #include "varve/slice.h"
+#include "varve/sst_file_manager.h"
 #include "varve/status.h"
 #include "varve/write_buffer_manager.h"
 
@@ -57,6 +58,7 @@ using varve::ReverseBytewiseComparator;
 using varve::SetPerfLevel;
 using varve::Slice;
 using varve::Snapshot;
+using varve::SstFileManager;
 using varve::Status;
 using varve::TableFileCreationReason;
 using varve::WriteBufferManager;
@@ -71,6 +73,17 @@ inline constexpr PerfLevel kEnableTime = PerfLevel::kEnableTime;
 inline PerfContext* get_perf_context() { return varve::GetPerfContext(); }
 inline IOStatsContext* get_iostats_context() {
   return varve::GetIOStatsContext();
+}
+
+// RocksDB returns a pointer that the caller owns. Tables are removed whole.
+inline std::shared_ptr<SstFileManager> NewSstFileManager(
+    Env* env, std::shared_ptr<Logger> /*info_log*/ = nullptr,
+    const std::string& /*trash_dir*/ = "", int64_t rate_bytes_per_sec = 0,
+    bool /*delete_existing_trash*/ = true, Status* status = nullptr,
+    double max_trash_db_ratio = 0.25,
+    uint64_t /*bytes_max_delete_chunk*/ = 64 << 20) {
+  if (status != nullptr) *status = Status::OK();
+  return varve::NewSstFileManager(env, rate_bytes_per_sec, max_trash_db_ratio);
 }
 
 struct Range {

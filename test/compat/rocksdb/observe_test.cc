@@ -211,5 +211,32 @@ TEST(RocksDbWriteBufferManagerTest, CountsAndBounds) {
   rocksdb_write_buffer_manager_destroy(plain);
 }
 
+constexpr auto kIsReachedWithCompactions =
+    rocksdb_sst_file_manager_is_max_allowed_space_reached_including_compactions;
+
+TEST(RocksDbSstFileManagerTest, ManagersOfTablesTellWhatTheyWereTold) {
+  rocksdb_env_t* const env = rocksdb_create_default_env();
+  auto* const manager = rocksdb_sst_file_manager_create(env);
+  rocksdb_env_destroy(env);
+  EXPECT_FALSE(rocksdb_sst_file_manager_is_max_allowed_space_reached(manager));
+  EXPECT_EQ(rocksdb_sst_file_manager_get_total_size(manager), 0u);
+  EXPECT_EQ(rocksdb_sst_file_manager_get_total_trash_size(manager), 0u);
+  EXPECT_EQ(rocksdb_sst_file_manager_get_max_trash_db_ratio(manager), 0.25);
+  rocksdb_sst_file_manager_set_max_trash_db_ratio(manager, 0.5);
+  EXPECT_EQ(rocksdb_sst_file_manager_get_max_trash_db_ratio(manager), 0.5);
+  rocksdb_sst_file_manager_set_delete_rate_bytes_per_second(manager, 7);
+  EXPECT_EQ(rocksdb_sst_file_manager_get_delete_rate_bytes_per_second(manager),
+            7);
+  rocksdb_sst_file_manager_set_max_allowed_space_usage(manager, 1);
+  rocksdb_sst_file_manager_set_compaction_buffer_size(manager, 1);
+  EXPECT_FALSE(rocksdb_sst_file_manager_is_max_allowed_space_reached(manager));
+  EXPECT_FALSE(kIsReachedWithCompactions(manager));
+  // Options share it.
+  rocksdb_options_t* const options = rocksdb_options_create();
+  rocksdb_options_set_sst_file_manager(options, manager);
+  rocksdb_sst_file_manager_destroy(manager);
+  rocksdb_options_destroy(options);
+}
+
 }  // namespace
 }  // namespace rocksdb_test
