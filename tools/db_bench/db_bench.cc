@@ -129,6 +129,11 @@ DEFINE_bool(manual_wal_flush, false, "Hand the log over when a buffer is full");
 DEFINE_bool(mmap_write, false, "The same as --wal_write=map");
 DEFINE_string(wal_write, "auto", "How Varve writes the log: call, map or auto");
 DEFINE_bool(use_direct_reads, false, "Read tables past the page cache");
+DEFINE_bool(cache_index_and_filter_blocks, false,
+            "Charge indexes and filters to the block cache");
+DEFINE_bool(partition_index_and_filters, false,
+            "Cut indexes and filters of new tables into partitions");
+DEFINE_int64(metadata_block_size, 4096, "Bytes of a partition, about");
 DEFINE_bool(case_insensitive_keys, false,
             "Keys that differ in case only are the same (varve only). Needs "
             "--text_keys");
@@ -225,6 +230,8 @@ Status CheckBounds() {
        static_cast<double>(FLAGS_benchmark_write_rate_limit), 0, 1e15},
       {"cache_size", static_cast<double>(FLAGS_cache_size), 0, 1e15},
       {"block_size", static_cast<double>(FLAGS_block_size), 1, 16 << 20},
+      {"metadata_block_size", static_cast<double>(FLAGS_metadata_block_size), 1,
+       1 << 30},
       {"bloom_bits", static_cast<double>(FLAGS_bloom_bits), -1, 100},
       {"open_files", static_cast<double>(FLAGS_open_files), -1, 4 << 20},
       {"target_file_size_base",
@@ -454,6 +461,9 @@ EngineConfig MakeEngineConfig() {
   config.mmap_write = FLAGS_mmap_write;
   config.wal_write = FLAGS_mmap_write ? "map" : FLAGS_wal_write;
   config.use_direct_reads = FLAGS_use_direct_reads;
+  config.cache_metadata = FLAGS_cache_index_and_filter_blocks;
+  config.partition_metadata = FLAGS_partition_index_and_filters;
+  config.metadata_block_bytes = static_cast<size_t>(FLAGS_metadata_block_size);
   config.verify_checksums = FLAGS_verify_checksum;
   config.merge_operator = FLAGS_merge_operator;
   config.drop_half = !FLAGS_compaction_filter.empty();

@@ -53,6 +53,11 @@ struct EngineConfig {
   bool mmap_write = false;
   std::string wal_write = "auto";
   bool use_direct_reads = false;
+  // Of indexes and filters: whether the cache has them, and whether they are
+  // cut into partitions of about that size. Varve and RocksDB only.
+  bool cache_metadata = false;
+  bool partition_metadata = false;
+  size_t metadata_block_bytes = 4096;
   bool verify_checksums = true;
   // Varve only.
   bool case_insensitive_keys = false;

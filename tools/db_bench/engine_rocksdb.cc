@@ -195,6 +195,12 @@ class RocksEngine final : public Engine {
     rocksdb::BlockBasedTableOptions table;
     table.format_version = 5;
     table.block_size = config.block_bytes;
+    table.cache_index_and_filter_blocks = config.cache_metadata;
+    if (config.partition_metadata) {
+      table.index_type = rocksdb::BlockBasedTableOptions::kTwoLevelIndexSearch;
+      table.partition_filters = true;
+    }
+    table.metadata_block_size = config.metadata_block_bytes;
     if (config.cache_bytes > 0) {
       table.block_cache = rocksdb::NewLRUCache(config.cache_bytes);
     } else {

@@ -159,6 +159,12 @@ class VarveEngine final : public Engine {
     options.max_open_files = config.open_files;
     options.target_file_size_base = config.target_file_bytes;
     options.use_direct_reads = config.use_direct_reads;
+    options.cache_index_and_filter_blocks = config.cache_metadata;
+    if (config.partition_metadata) {
+      options.index_type = IndexType::kTwoLevelIndexSearch;
+      options.partition_filters = true;
+    }
+    options.metadata_block_size = config.metadata_block_bytes;
     options.manual_wal_flush = config.manual_wal_flush;
     options.block_size = config.block_bytes;
     options.max_background_jobs = config.max_background_jobs;
