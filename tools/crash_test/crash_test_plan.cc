@@ -21,6 +21,7 @@
 #include "varve/compaction_filter.h"
 #include "varve/filter_policy.h"
 #include "varve/merge_operator.h"
+#include "varve/sst_file_manager.h"
 
 namespace varve::crash_test {
 
@@ -527,6 +528,17 @@ CyclePlan PlanCycle(uint64_t seed, uint64_t cycle) {
   plan.disable_wal = random.OneIn(6);
   say("disable_wal", plan.disable_wal ? 1 : 0);
   options.use_direct_reads = random.OneIn(4);
+  if (random.OneIn(3)) options.index_type = IndexType::kTwoLevelIndexSearch;
+  options.partition_filters = random.OneIn(2);
+  options.metadata_block_size = random.OneIn(2) ? 200 : 4096;
+  say("index_type", static_cast<int>(options.index_type));
+  // Obsolete tables wait, and a kill leaves some.
+  const bool waits = random.OneIn(4);
+  if (waits) {
+    options.sst_file_manager =
+        NewSstFileManager(Env::Default(), 1 << 20, /*max_trash_db_ratio=*/1);
+  }
+  say("trash", waits ? 1 : 0);
   options.paranoid_checks = !random.OneIn(4);
   options.max_background_jobs = 1 + static_cast<int>(random.Uniform(4));
   options.max_subcompactions = 1 + static_cast<int>(random.Uniform(2));

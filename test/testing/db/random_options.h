@@ -9,6 +9,7 @@
 #include "test/testing/seed.h"
 #include "varve/filter_policy.h"
 #include "varve/merge_operator.h"
+#include "varve/sst_file_manager.h"
 
 namespace varve::test {
 
@@ -65,6 +66,10 @@ inline Options RandomOptions(Rng* rng) {
   if (rng->OneIn(2)) options.index_type = IndexType::kTwoLevelIndexSearch;
   options.partition_filters = rng->OneIn(2);
   options.metadata_block_size = rng->Pick<uint64_t>({64, 500, 4 << 10});
+  if (rng->OneIn(4)) {
+    options.sst_file_manager =
+        NewSstFileManager(Env::Default(), rng->Pick({0, 1 << 20}));
+  }
   options.max_background_jobs = rng->Between(1, 4);
   options.max_total_wal_size = rng->Pick<uint64_t>({0, 0, 64 << 10, 1 << 20});
   options.atomic_flush = rng->OneIn(4);
