@@ -200,7 +200,14 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
 
   // ---- Options as text, and names ----
 
-  // ---- Further reads ----
+  // ---- Further reads: db_further_reads.cc ----
+  bool KeyMayExist(const ReadOptions& options, ColumnFamilyHandle* family,
+                   const Slice& key, std::string* value,
+                   bool* value_found) override;
+  Status GetMergeOperands(const ReadOptions& options,
+                          ColumnFamilyHandle* family, const Slice& key,
+                          PinnableSlice* operands,
+                          GetMergeOperandsOptions* limits, int* count) override;
 
  private:
   // ---- Opening, closing, column families, and fork() ----

@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "db/dead_entries/dead_walks.h"
+#include "db/engine/skip_limit.h"
 #include "db/merge/merge_all.h"
 #include "monitoring/measured_operation.h"
 #include "monitoring/span.h"
@@ -120,13 +121,16 @@ class DbIterator final : public Iterator {
  public:
   DbIterator(const DbIteratorParts& parts, const ReadOptions& options)
       : parts_(parts),
-        it_(parts_.state->tree()),
+        tree_state_(parts_.state),
+        it_(TreeOf(parts_)),
         bytewise_(parts_.comparator->bytewise()),
         given_lower_(options.iterate_lower_bound),
         given_upper_(options.iterate_upper_bound) {}
   ~DbIterator() override {
     CountMoves();
     parts_.state->ResetForReuse();
+    if (tree_state_ != parts_.state) [[unlikely]]
+      LeaveTree();
     parts_.owner->EndIterator(parts_.family, parts_.super_version,
                               parts_.is_own);
   }
@@ -141,6 +145,38 @@ class DbIterator final : public Iterator {
   Status status() const override {
     if (at_end_) return Status();
     return error_.ok() ? it_->status() : error_;
+  }
+
+  // The tree of the new state replaces the old one. This object, and the
+  // buffers, stay in the memory of the first state, whose tree can be used
+  // again by a later iterator.
+  Status Refresh(const Snapshot* snapshot) override {
+    valid_ = false;
+    DbIteratorParts next = parts_;
+    ReadOptions options = OptionsOf(tree_state_->key());
+    options.snapshot = snapshot;
+    Status status =
+        parts_.owner->BeginIterator(parts_.family, options, tree_state_, &next);
+    if (!status.ok()) return status;
+    CountMoves();
+    error_ = Status::OK();
+    at_end_ = false;
+    direction_ = Direction::kForward;
+    operands_.Clear();
+    IteratorState* const state = next.state;
+    if (state != tree_state_) {
+      if (tree_state_ != parts_.state) {
+        LeaveTree();
+      } else {
+        tree_state_->ResetForReuse();
+      }
+      tree_state_ = state;
+    }
+    parts_.owner->ReleaseSuperVersion(parts_.family, parts_.super_version);
+    it_ = TreeOf(next);
+    next.state = parts_.state;
+    parts_ = next;
+    return status;
   }
 
   void SeekToFirst() override {
@@ -257,6 +293,29 @@ class DbIterator final : public Iterator {
   }
 
  private:
+  static InternalIterator* TreeOf(const DbIteratorParts& parts) {
+    InternalIterator* const tree = parts.state->tree();
+    if (parts.skip_limit == nullptr) [[likely]]
+      return tree;
+    parts.skip_limit->SetTree(tree);
+    return parts.skip_limit;
+  }
+  // Returns options that lead to a tree with this key.
+  static ReadOptions OptionsOf(const IteratorTreeKey& key) {
+    ReadOptions options;
+    options.verify_checksums = key.verify_checksums;
+    options.fill_cache = key.fill_cache;
+    options.readahead_size = key.readahead_size;
+    options.read_tier = key.read_tier;
+    options.deadline = key.deadline;
+    return options;
+  }
+  // REQUIRES: the tree is not in the first state.
+  [[gnu::noinline]] void LeaveTree() {
+    tree_state_->ResetForReuse();
+    tree_state_->GiveBack();
+  }
+
   int Compare(const Slice& a, const Slice& b) const {
     return parts_.comparator->CompareUser(a, b);
   }
@@ -752,7 +811,8 @@ class DbIterator final : public Iterator {
   }
 
   DbIteratorParts parts_;
-  InternalIterator* const it_;
+  IteratorState* tree_state_;  // parts_.state until the first Refresh.
+  InternalIterator* it_;
   const bool bytewise_;
   // The caller's, and what they were at the last seek.
   const Slice* const given_lower_;

@@ -14,13 +14,25 @@ namespace varve {
 class ColumnFamily;
 class DeadWalks;
 class MergeOperator;
+class SkipLimit;
 class StatisticsImpl;
+struct DbIteratorParts;
 struct SuperVersion;
 
 // The DB that an iterator reads from. An interface, because a std::function
 // with as many values would allocate memory for each iterator.
 class IteratorOwner {
  public:
+  // Sets the parts of *parts that belong to the present state of the family:
+  // sequence, state, dead_walks and super_version, to which it takes a
+  // reference. If `reused` has the right tree, it becomes the state.
+  // On an error, nothing changes.
+  virtual Status BeginIterator(ColumnFamily* family, const ReadOptions& options,
+                               IteratorState* reused,
+                               DbIteratorParts* parts) = 0;
+  // Releases the SuperVersion of an iterator that goes on with another one.
+  virtual void ReleaseSuperVersion(ColumnFamily* family,
+                                   SuperVersion* super_version) = 0;
   // Called when the iterator is destroyed, to release what it has read.
   // `is_own`: the DB created it for itself.
   virtual void EndIterator(ColumnFamily* family, SuperVersion* super_version,
@@ -39,6 +51,7 @@ struct DbIteratorParts {
   StatisticsImpl* statistics = nullptr;
   const MergeOperator* merge_operator = nullptr;  // May be null.
   Env* env = nullptr;
+  SkipLimit* skip_limit = nullptr;  // May be null.
   // What is known of dead entries; null if walks do not matter.
   DeadWalks* dead_walks = nullptr;
   // The DB created it for itself. The long walks of others are reported, so

@@ -10,6 +10,8 @@
 
 #include "db/engine/db_impl.h"
 #include "db/engine/db_iterator.h"
+#include "db/engine/skip_limit.h"
+#include "db/engine/tailing_iterator.h"
 #include "db/family/common_errors.h"
 #include "db/merge/merge_all.h"
 #include "monitoring/measured_operation.h"
@@ -51,6 +53,8 @@ IteratorTreeKey TreeKey(const SuperVersion& super_version,
   key.verify_checksums = options.verify_checksums;
   key.fill_cache = options.fill_cache;
   key.readahead_size = options.readahead_size;
+  key.read_tier = options.read_tier;
+  key.deadline = options.deadline;
   return key;
 }
 
@@ -96,7 +100,11 @@ uint64_t MultiGetSome(const ReadOptions& options, StatisticsImpl* stats,
   size_t pending_count = 0;
   for (Version::MultiLookup& l : lookups) {
     l.result.state = super_version.Find(l.probe.lookup, l.result.target);
-    if (l.result.state == LookupState::kNotFound) pending[pending_count++] = &l;
+    if (l.result.state == LookupState::kNotFound) {
+      pending[pending_count++] = &l;
+    } else if (options.read_tier == ReadTier::kPersistedTier) {
+      l.result.state = LookupState::kMerge;  // As in LookUp.
+    }
   }
   step.Next("tables");
   super_version.version->MultiGet(pending.data(), pending_count);
@@ -342,6 +350,9 @@ Status DbReader::LookUp(ColumnFamily* family, const ReadOptions& options,
         core_.env, &PerfContext::get_from_output_files_time);
     step.Next("tables");
     status = super_version.version->Get<kMeasured>(options, lookup, &result);
+  } else if (options.read_tier == ReadTier::kPersistedTier) [[unlikely]] {
+    // As a merge is: looked up again, and not in all memtables.
+    result.state = LookupState::kMerge;
   }
   if (!family->super_versions().End(read)) [[unlikely]] {
     target->Clear();
@@ -553,45 +564,48 @@ std::unique_ptr<Iterator> DbReader::NewIteratorFor(ColumnFamily* family,
                                                    const ReadOptions& options) {
   if (family == nullptr) [[unlikely]]
     return NewErrorIterator(ForeignHandleError());
-  const SuperVersionCache::Read read = BeginRead(family, options);
-  SuperVersion* const super_version = read.super_version;
-  super_version->Ref();
-  RecordTick(stats_, Ticker::kSuperVersionAcquires);
+  if (options.tailing || options.max_skippable_internal_keys != 0 ||
+      options.read_tier == ReadTier::kPersistedTier) [[unlikely]] {
+    return NewSpecialIterator(family, options);
+  }
+  return NewPlainIterator<kOwn>(family, options, nullptr);
+}
+
+std::unique_ptr<Iterator> DbReader::NewSpecialIterator(
+    ColumnFamily* family, const ReadOptions& options) {
+  if (options.read_tier == ReadTier::kPersistedTier) {
+    return NewErrorIterator(
+        Status::NotSupported("kPersistedTier is not for iterators"));
+  }
+  // Before the iterator is created, which may see more.
+  const SequenceNumber seen = ReadSequence(options);
+  std::unique_ptr<SkipLimit> limit;
+  if (options.max_skippable_internal_keys != 0) {
+    limit = std::make_unique<SkipLimit>(options.max_skippable_internal_keys);
+  }
+  std::unique_ptr<Iterator> iterator =
+      NewPlainIterator<false>(family, options, limit.get());
+  if (!iterator->status().ok()) return iterator;
+  if (limit != nullptr) {
+    iterator = NewSkipLimitedIterator(std::move(limit), std::move(iterator));
+  }
+  return options.tailing
+             ? NewTailingIterator(std::move(iterator), versions_, seen)
+             : std::move(iterator);
+}
+
+template <bool kOwn>
+std::unique_ptr<Iterator> DbReader::NewPlainIterator(ColumnFamily* family,
+                                                     const ReadOptions& options,
+                                                     SkipLimit* skip_limit) {
   DbIteratorParts parts;
-  // After the SuperVersion is held, as in Get.
-  parts.sequence = ReadSequence(options);
-  std::shared_ptr<const VersionRangeTombstones> tombstones;
-  Status status;
-  if (family->super_versions().End(read)) [[likely]] {
-    status = super_version->version->FindRangeTombstones(&tombstones);
-  } else {
-    status = ClosedError();
-  }
-  if (!status.ok()) {
-    family->super_versions().Release(super_version);
-    RecordTick(stats_, Ticker::kSuperVersionReleases);
-    return NewErrorIterator(std::move(status));
-  }
-  const IteratorTreeKey key = TreeKey(*super_version, tombstones.get(),
-                                      core_.families.db_number(), options);
+  Status status = BeginIterator(family, options, nullptr, &parts);
+  if (!status.ok()) return NewErrorIterator(std::move(status));
   parts.comparator = &family->comparator();
-  // Range deletions that a table failed to yield may be readable the next time.
-  const bool fresh = renews_arenas_ ||
-                     (tombstones != nullptr && tombstones->unread != nullptr);
-  parts.state = IteratorState::Take(fresh, key);
-  if (parts.state->tree() == nullptr) {
-    BuildIterator(&family->comparator(), options, *super_version,
-                  parts.sequence, tombstones.get(), parts.state);
-  }
   parts.statistics = stats_;
   parts.merge_operator = family->options().merge_operator.get();
+  parts.skip_limit = skip_limit;
   parts.env = core_.env;
-  if (!ignores_waste_) {
-    if (SeesAllUpTo(*family, options, *super_version)) [[likely]]
-      parts.dead_walks = family->dead_walks();
-    if (!super_version->memtable->tombstones().empty()) [[unlikely]]
-      family->dead_walks()->NoteRangeDeletions();
-  }
   RecordTick(stats_, Ticker::kIteratorsCreated);
   // relaxed: a count for Close, which no iterator's life overlaps.
   if (!kOwn) live_iterators_.fetch_add(1, std::memory_order_relaxed);
@@ -599,14 +613,65 @@ std::unique_ptr<Iterator> DbReader::NewIteratorFor(ColumnFamily* family,
   if (family != &family_) family->Ref();
   parts.owner = this;
   parts.family = family;
-  parts.super_version = super_version;
   return NewDbIterator(parts, options);
+}
+
+Status DbReader::BeginIterator(ColumnFamily* family, const ReadOptions& options,
+                               IteratorState* reused, DbIteratorParts* parts) {
+  const SuperVersionCache::Read read = BeginRead(family, options);
+  SuperVersion* const super_version = read.super_version;
+  super_version->Ref();
+  RecordTick(stats_, Ticker::kSuperVersionAcquires);
+  // After the SuperVersion is held, as in Get.
+  const SequenceNumber sequence = ReadSequence(options);
+  std::shared_ptr<const VersionRangeTombstones> tombstones;
+  Status status;
+  if (family->super_versions().End(read)) [[likely]] {
+    status = super_version->version->FindRangeTombstones(options, &tombstones);
+  } else {
+    status = ClosedError();
+  }
+  if (!status.ok()) {
+    ReleaseSuperVersion(family, super_version);
+    return status;
+  }
+  const IteratorTreeKey key = TreeKey(*super_version, tombstones.get(),
+                                      core_.families.db_number(), options);
+  // Filters of range deletions are for one sequence number.
+  if (reused != nullptr && reused->key() == key && !key.has_tombstones) {
+    parts->state = reused;
+  } else {
+    // Range deletions that a table failed to yield may be readable the next
+    // time.
+    const bool fresh = renews_arenas_ ||
+                       (tombstones != nullptr && tombstones->unread != nullptr);
+    parts->state = IteratorState::Take(fresh, key);
+    if (parts->state->tree() == nullptr) {
+      BuildIterator(&family->comparator(), options, *super_version, sequence,
+                    tombstones.get(), parts->state);
+    }
+  }
+  parts->sequence = sequence;
+  parts->super_version = super_version;
+  parts->dead_walks = nullptr;
+  if (!ignores_waste_) {
+    if (SeesAllUpTo(*family, options, *super_version)) [[likely]]
+      parts->dead_walks = family->dead_walks();
+    if (!super_version->memtable->tombstones().empty()) [[unlikely]]
+      family->dead_walks()->NoteRangeDeletions();
+  }
+  return status;
+}
+
+void DbReader::ReleaseSuperVersion(ColumnFamily* family,
+                                   SuperVersion* super_version) {
+  family->super_versions().Release(super_version);
+  RecordTick(stats_, Ticker::kSuperVersionReleases);
 }
 
 void DbReader::EndIterator(ColumnFamily* family, SuperVersion* super_version,
                            bool is_own) {
-  family->super_versions().Release(super_version);
-  RecordTick(stats_, Ticker::kSuperVersionReleases);
+  ReleaseSuperVersion(family, super_version);
   RecordTick(stats_, Ticker::kIteratorsDeleted);
   if (family != &family_ && family->Unref()) {
     MutexLock lock(core_.mutex());
@@ -624,20 +689,25 @@ void DbReader::EndIterator(ColumnFamily* family, SuperVersion* super_version,
 // execute no instruction for it, and may see a later state of the database.
 Status DbReader::GetMerged(ColumnFamily* family, const ReadOptions& options,
                            const Slice& key, ReadTarget* target) {
-  TableLookup lookup;
-  lookup.user_key = key;
-  lookup.hash = PreviewXxh3(key);
-  const SuperVersionCache::Read read = BeginRead(family, options);
-  lookup.sequence = ReadSequence(options);
   MergeOperands operands;
-  Status status = read.super_version->ReadVersions(options, lookup, &operands);
-  if (!family->super_versions().End(read)) return ClosedError();
+  Status status = ReadVersions(family, options, key, &operands);
   if (status.ok()) status = ApplyMerge(family, key, operands, target);
   if (status.ok()) {
     RecordTick(stats_, Ticker::kNumberKeysFound);
     RecordTick(stats_, Ticker::kBytesRead, target->size());
   }
   return status;
+}
+
+Status DbReader::ReadVersions(ColumnFamily* family, const ReadOptions& options,
+                              const Slice& key, MergeOperands* versions) {
+  TableLookup lookup;
+  lookup.user_key = key;
+  lookup.hash = PreviewXxh3(key);
+  const SuperVersionCache::Read read = BeginRead(family, options);
+  lookup.sequence = ReadSequence(options);
+  Status status = read.super_version->ReadVersions(options, lookup, versions);
+  return family->super_versions().End(read) ? std::move(status) : ClosedError();
 }
 
 // Sets the target to the value that the operands result in.

@@ -56,6 +56,10 @@ class DbReader final : private IteratorOwner {
   std::unique_ptr<Iterator> NewIteratorFor(ColumnFamily* family,
                                            const ReadOptions& options);
   std::unique_ptr<Iterator> NewOwnIterator(ColumnFamily* family);
+  // Collects the operands of the key, and the value below them. Both are empty
+  // if there is no entry.
+  Status ReadVersions(ColumnFamily* family, const ReadOptions& options,
+                      const Slice& key, MergeOperands* versions);
 
   // Returns the number of iterators that exist, without the database's own.
   int live_iterators() const {
@@ -80,6 +84,16 @@ class DbReader final : private IteratorOwner {
   [[gnu::noinline]] uint64_t FinishMerges(ColumnFamily* family,
                                           std::vector<MergedLookup>* lookups);
   void CountGet(const LookupResult& result, bool in_memtable, bool found);
+  template <bool kOwn>
+  std::unique_ptr<Iterator> NewPlainIterator(ColumnFamily* family,
+                                             const ReadOptions& options,
+                                             SkipLimit* skip_limit);
+  [[gnu::noinline]] std::unique_ptr<Iterator> NewSpecialIterator(
+      ColumnFamily* family, const ReadOptions& options);
+  Status BeginIterator(ColumnFamily* family, const ReadOptions& options,
+                       IteratorState* reused, DbIteratorParts* parts) override;
+  void ReleaseSuperVersion(ColumnFamily* family,
+                           SuperVersion* super_version) override;
   void EndIterator(ColumnFamily* family, SuperVersion* super_version,
                    bool is_own) override;
   static bool SeesAllUpTo(const ColumnFamily& family,

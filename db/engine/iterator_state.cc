@@ -42,7 +42,7 @@ IteratorState* IteratorState::Take(bool fresh, const IteratorTreeKey& key) {
 }
 
 void IteratorState::ResetForReuse() {
-  if (memory_ == nullptr || !tree_->ResetForReuse()) {
+  if (memory_ == nullptr || tree_ == nullptr || !tree_->ResetForReuse()) {
     tree_.reset();
   } else {
     saved_key.Trim();

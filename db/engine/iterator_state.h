@@ -9,6 +9,7 @@
 #include "table/block/internal_iterator.h"
 #include "table/block/key_buffer.h"
 #include "util/threads/thread_arena.h"
+#include "varve/options.h"
 
 namespace varve {
 
@@ -25,6 +26,8 @@ struct IteratorTreeKey {
   bool verify_checksums = false;
   bool fill_cache = false;
   size_t readahead_size = 0;
+  ReadTier read_tier = ReadTier::kReadAllTier;
+  uint64_t deadline = 0;
 
   bool operator==(const IteratorTreeKey&) const = default;
 };
@@ -46,12 +49,14 @@ class IteratorState {
   IteratorState& operator=(const IteratorState&) = delete;
 
   ThreadArena* memory() const { return memory_; }  // Null: the heap.
+  const IteratorTreeKey& key() const { return key_; }
   InternalIterator* tree() const { return tree_.get(); }
   void SetTree(std::unique_ptr<InternalIterator> tree) {
     tree_ = std::move(tree);
   }
 
-  // Releases the SuperVersion's objects that the tree holds.
+  // Releases the SuperVersion's objects that the tree holds. May be called
+  // again.
   void ResetForReuse();
   // Gives the state back for reuse. REQUIRES: ResetForReuse was called.
   void GiveBack();

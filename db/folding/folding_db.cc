@@ -162,6 +162,11 @@ class FoldingIterator final : public Iterator {
   Status status() const override {
     return target_error_.ok() ? it_->status() : target_error_;
   }
+  Status Refresh(const Snapshot* snapshot) override {
+    valid_ = false;
+    target_error_ = Status::OK();
+    return it_->Refresh(snapshot);
+  }
 
  private:
   void SeekBy(void (Iterator::*seek)(const Slice&), const Slice& target) {
@@ -343,6 +348,27 @@ class FoldingDb final : public StackableDB {
     if (snapshot != nullptr) db_->ReleaseSnapshot(snapshot);
     if (!status.ok()) iterators->clear();
     return status;
+  }
+
+  // A key that cannot be folded does not exist.
+  bool KeyMayExist(const ReadOptions& options, ColumnFamilyHandle* family,
+                   const Slice& key, std::string* value,
+                   bool* value_found) override {
+    if (value_found != nullptr) *value_found = false;
+    const FoldedKey folded(key, folding_);
+    return folded.ok() && db_->KeyMayExist(options, family, folded.slice(),
+                                           value, value_found);
+  }
+  Status GetMergeOperands(const ReadOptions& options,
+                          ColumnFamilyHandle* family, const Slice& key,
+                          PinnableSlice* operands,
+                          GetMergeOperandsOptions* limits,
+                          int* count) override {
+    *count = 0;
+    const FoldedKey folded(key, folding_);
+    return folded.ok() ? db_->GetMergeOperands(options, family, folded.slice(),
+                                               operands, limits, count)
+                       : UnfoldableKey(key);
   }
 
   Status GetApproximateSizes(const Range* ranges, size_t count,

@@ -132,10 +132,16 @@ class MemTable {
     largest_sequence_ = sequence;
   }
   // Returns whether the memtable has updates that are in no log. The leader of
-  // the write queue sets it. It is read by the leader, or after all writes to
-  // the memtable have ended.
-  bool has_unlogged() const { return has_unlogged_; }
-  void SetHasUnlogged() { has_unlogged_ = true; }
+  // the write queue sets it before it adds them. A reader that has found one of
+  // them sees it.
+  // relaxed, both: a reader is ordered after the additions that it sees.
+  bool has_unlogged() const {
+    return has_unlogged_.load(std::memory_order_relaxed);
+  }
+  void SetHasUnlogged() {
+    // relaxed: see above.
+    has_unlogged_.store(true, std::memory_order_relaxed);
+  }
 
  private:
   // Counts the memory of a memtable with an account.
@@ -196,7 +202,7 @@ class MemTable {
   alignas(64) std::atomic<uint64_t> entry_count_{0};
   std::atomic<uint64_t> deletion_count_{0};
   std::atomic<int> refs_{1};
-  bool has_unlogged_ = false;
+  std::atomic<bool> has_unlogged_{false};
 };
 
 }  // namespace varve

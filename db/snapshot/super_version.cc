@@ -8,10 +8,15 @@ namespace varve {
 Status SuperVersion::ReadVersions(const ReadOptions& options,
                                   const TableLookup& lookup,
                                   MergeOperands* versions) const {
-  memtable->ReadVersions(lookup.user_key, lookup.sequence, versions);
+  const auto add = [&](const MemTable& source) {
+    if (options.read_tier == ReadTier::kPersistedTier && source.has_unlogged())
+      return;
+    source.ReadVersions(lookup.user_key, lookup.sequence, versions);
+  };
+  add(*memtable);
   for (const MemTable* older : immutable) {
     if (!versions->NeedsOlder()) break;
-    older->ReadVersions(lookup.user_key, lookup.sequence, versions);
+    add(*older);
   }
   return version->ReadVersions(options, lookup, versions);
 }

@@ -30,8 +30,9 @@ struct SuperVersion {
     return FindInImmutable(lookup, target);
   }
   // Adds the versions of the lookup's key that are visible to it, newest first,
-  // until *versions needs no more. Reads files. REQUIRES: the caller is inside
-  // a read-side critical section.
+  // until *versions needs no more. With kPersistedTier, leaves out memtables
+  // with updates that are in no log. Reads files. REQUIRES: the caller is
+  // inside a read-side critical section.
   Status ReadVersions(const ReadOptions& options, const TableLookup& lookup,
                       MergeOperands* versions) const;
   // Prefetches the memory that Find reads first for the hash.

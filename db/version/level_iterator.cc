@@ -103,8 +103,8 @@ class LevelIterator final : public InternalIterator {
     if (!open_status_.ok()) return false;
     const Table* table;
     std::shared_ptr<Table> owner;
-    open_status_ =
-        table_cache_->Find(file.table_file(), &file.table, &table, &owner);
+    open_status_ = table_cache_->Find(file.table_file(), &file.table, &table,
+                                      &owner, &file_.options());
     if (!open_status_.ok()) return false;
     file_.Open(&table->core(), std::move(owner));
     open_ = true;

@@ -10,13 +10,13 @@ namespace varve {
 namespace {
 
 Status FillSets(const InternalKeyComparator* comparator,
-                TableCache* table_cache, const LevelFiles& levels,
-                VersionRangeTombstones* sets) {
+                TableCache* table_cache, const ReadOptions& options,
+                const LevelFiles& levels, VersionRangeTombstones* sets) {
   UnreadTables unread;
   RangeTombstoneCollector collector(comparator);
   for (size_t level = 0; level < levels.size(); ++level) {
     for (const FileMetaData* file : levels[level]) {
-      Status status = collector.AddFile(table_cache, *file);
+      Status status = collector.AddFile(table_cache, *file, &options);
       if (status.IsCorruption() || status.IsNotSupported()) {
         unread.emplace(file->number, std::move(status));
       } else if (!status.ok()) {
@@ -45,14 +45,15 @@ RangeTombstoneCache::~RangeTombstoneCache() {
 
 Status RangeTombstoneCache::Find(
     const InternalKeyComparator* comparator, TableCache* table_cache,
-    const LevelFiles& levels,
+    const ReadOptions& options, const LevelFiles& levels,
     std::shared_ptr<const VersionRangeTombstones>* sets) {
   sets->reset();
   // acquire pairs with the release below.
   const VersionRangeTombstones* known = sets_.load(std::memory_order_acquire);
   if (known == nullptr) {
     auto found = std::make_unique<VersionRangeTombstones>();
-    Status status = FillSets(comparator, table_cache, levels, found.get());
+    Status status =
+        FillSets(comparator, table_cache, options, levels, found.get());
     if (!status.ok()) return status;
     if (found->unread != nullptr) {
       // Not kept, because the damage may be repaired by the next call.

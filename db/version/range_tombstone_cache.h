@@ -56,9 +56,10 @@ class RangeTombstoneCache {
   // Sets *sets to the range deletions, or to null if no table has any. The
   // result is valid as long as the version. If it has unread tables, it is
   // valid as long as the pointer. May open tables that were not opened before.
-  // Damaged tables become unread, so that the others can still be read.
+  // Damaged tables become unread, so that the others can still be read. Errors:
+  // also those of MayReadFile.
   Status Find(const InternalKeyComparator* comparator, TableCache* table_cache,
-              const LevelFiles& levels,
+              const ReadOptions& options, const LevelFiles& levels,
               std::shared_ptr<const VersionRangeTombstones>* sets);
 
  private:

@@ -13,13 +13,15 @@ void RangeTombstoneCollector::AddMemTable(const MemTable& memtable) {
 }
 
 Status RangeTombstoneCollector::AddFile(TableCache* table_cache,
-                                        const FileMetaData& file) {
+                                        const FileMetaData& file,
+                                        const ReadOptions* limits) {
   // relaxed: see CachedTableHandle.
   if (file.table.without_tombstones.load(std::memory_order_relaxed)) {
     return Status();
   }
   std::shared_ptr<Table> table;
-  Status status = table_cache->FindDescription(file.table_file(), &table);
+  Status status =
+      table_cache->FindDescription(file.table_file(), &table, limits);
   if (!status.ok()) return status;
   const RangeTombstoneSet* const set = table->tombstones();
   if (set == nullptr) {

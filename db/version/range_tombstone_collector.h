@@ -30,8 +30,9 @@ class RangeTombstoneCollector {
   // Adds a table's range deletions, clipped to the table's keys in the
   // MANIFEST. Outside these, there may be newer keys whose sequence numbers a
   // compaction has dropped. Opens the table unless it is known to have no range
-  // deletions.
-  Status AddFile(TableCache* table_cache, const FileMetaData& file);
+  // deletions. `limits` is as in TableCache::FindDescription.
+  Status AddFile(TableCache* table_cache, const FileMetaData& file,
+                 const ReadOptions* limits = nullptr);
 
   // Returns the set, or null if there are no range deletions. The collector is
   // empty afterwards.

@@ -21,13 +21,15 @@ constexpr uint64_t kReclaimedPart = 5;
 
 // TableCache::Find, for lookups. The description of the file is made only if
 // the table must be found.
-inline Status FindTable(TableCache* table_cache, const FileMetaData& file,
-                        const Table** table, std::shared_ptr<Table>* owner) {
+inline Status FindTable(TableCache* table_cache, const ReadOptions& options,
+                        const FileMetaData& file, const Table** table,
+                        std::shared_ptr<Table>* owner) {
   // acquire: as in TableCache::Find.
   *table = file.table.table.load(std::memory_order_acquire);
   if (*table != nullptr) [[likely]]
     return Status();
-  return table_cache->Find(file.table_file(), &file.table, table, owner);
+  return table_cache->Find(file.table_file(), &file.table, table, owner,
+                           &options);
 }
 
 }  // namespace
@@ -339,7 +341,7 @@ Status Version::Get(const ReadOptions& options, const TableLookup& lookup,
   const Table* table;
   std::shared_ptr<Table> owner;
   const auto look = [&](const FileMetaData& file) {
-    Status status = FindTable(table_cache_, file, &table, &owner);
+    Status status = FindTable(table_cache_, options, file, &table, &owner);
     if (!status.ok()) return status;
     if (!in_steps) return table->Get<false>(options, lookup, result);
     step.Next("table");
@@ -386,7 +388,7 @@ Status Version::ReadVersions(const ReadOptions& options,
          file = FileAfter(cursor.level, *file, lookup.user_key)) {
       const Table* table;
       std::shared_ptr<Table> owner;
-      Status status = FindTable(table_cache_, *file, &table, &owner);
+      Status status = FindTable(table_cache_, options, *file, &table, &owner);
       if (status.ok()) status = table->ReadVersions(options, lookup, versions);
       if (!status.ok()) return status;
     }
@@ -401,7 +403,8 @@ size_t Version::StartNextTables(MultiLookup** lookups, size_t count) const {
     const FileMetaData* const file = NextFile(l->probe.lookup, &l->cursor);
     if (file == nullptr) continue;
     const Table* table;
-    Status status = FindTable(table_cache_, *file, &table, &l->owner);
+    Status status =
+        FindTable(table_cache_, *l->probe.options, *file, &table, &l->owner);
     if (!status.ok()) [[unlikely]] {
       l->probe.status = std::move(status);
       continue;

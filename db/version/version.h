@@ -154,8 +154,9 @@ class Version {
 
   // See RangeTombstoneCache::Find.
   Status FindRangeTombstones(
+      const ReadOptions& options,
       std::shared_ptr<const VersionRangeTombstones>* sets) const {
-    return tombstones_.Find(comparator_, table_cache_, levels_, sets);
+    return tombstones_.Find(comparator_, table_cache_, options, levels_, sets);
   }
   // Appends iterators that together yield the version's entries. They leave out
   // entries that range deletions hide: those that `filters` has seen so far,

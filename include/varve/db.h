@@ -615,6 +615,12 @@ class VARVE_EXPORT DB {
 // open, except if it is only open for reading; its readers will then get
 // errors.
 VARVE_EXPORT Status DestroyDB(const std::string& path, const Options& options);
+// The same: the families of the database need not be given.
+inline Status DestroyDB(
+    const std::string& path, const Options& options,
+    const std::vector<ColumnFamilyDescriptor>& /*families*/) {
+  return DestroyDB(path, options);
+}
 
 // Rebuilds a database whose CURRENT, MANIFEST, logs or tables are missing or
 // damaged. Keeps every entry that can be read: all intact blocks of a table,

@@ -11,6 +11,7 @@
 #include "table/cache/block_cache.h"
 #include "table/reader/block_batch.h"
 #include "table/reader/file_block_iterator.h"
+#include "table/reader/read_limits.h"
 #include "table/reader/table_iterator.h"
 #include "table/reader/table_opener.h"
 #include "table/reader/table_parts.h"
@@ -279,7 +280,10 @@ void Table::LookIn(BlockRef* block, const Slice& body,
 }
 
 void Table::ReadBlocks(TableProbe** probes, size_t count) {
-  if (count == 0 || probes[0]->table->core().options.env == nullptr) return;
+  if (count == 0) return;
+  Env* const env = probes[0]->table->core().options.env;
+  // FinishProbe returns the error.
+  if (env == nullptr || !MayReadFile(*probes[0]->options, env).ok()) return;
   const ThreadScratch<BlockBatch, BlockBatch> batch;
   std::array<size_t, kMaxReadBlocks> read_of;
   constexpr size_t kNone = SIZE_MAX;

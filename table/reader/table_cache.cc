@@ -14,6 +14,7 @@
 #include "table/block/merging_iterator.h"
 #include "table/reader/file_pool.h"
 #include "table/reader/part_cache.h"
+#include "table/reader/read_limits.h"
 #include "table/reader/table_iterator.h"
 #include "util/base/mutex.h"
 #include "util/base/probe.h"
@@ -53,9 +54,11 @@ class Shard {
   }
 
   // Returns the table. If it is not cached, one thread calls open(&table)
-  // without the mutex.
-  template <typename Open>
-  Status Find(uint64_t number, Open open, std::shared_ptr<Table>* table);
+  // without the mutex. may_open() is called before a thread does so, or waits
+  // for another one, which an error prevents.
+  template <typename MayOpen, typename Open>
+  Status Find(uint64_t number, MayOpen may_open, Open open,
+              std::shared_ptr<Table>* table);
   // Charges the table for the memory that loading it took.
   void ChargeLoaded(uint64_t number, const Table* table);
 
@@ -91,8 +94,9 @@ class Shard {
   std::list<uint64_t> order_ VARVE_GUARDED_BY(mu_);
 };
 
-template <typename Open>
-Status Shard::Find(uint64_t number, Open open, std::shared_ptr<Table>* table) {
+template <typename MayOpen, typename Open>
+Status Shard::Find(uint64_t number, MayOpen may_open, Open open,
+                   std::shared_ptr<Table>* table) {
   Tables garbage;
   std::shared_ptr<Slot> slot;
   {
@@ -106,12 +110,16 @@ Status Shard::Find(uint64_t number, Open open, std::shared_ptr<Table>* table) {
         *table = found->second->table;
         return Status();
       }
+      Status status = may_open();
+      if (!status.ok()) return status;
       slot = found->second;
       const LocalSpan span("wait for table");
       while (!slot->done) opened_.Wait(&mu_);
       *table = slot->table;
       return slot->status;
     }
+    Status status = may_open();
+    if (!status.ok()) return status;
     MakeSpace(&garbage);
     slot = std::make_shared<Slot>();
     if (keeps_order()) {
@@ -246,8 +254,9 @@ struct TableCache::Rep {
                    std::shared_ptr<Table>* table);
   Status TryOpenTable(const TableFile& table_file, IndexLoading loading,
                       std::shared_ptr<Table>* table);
+  // `limits` may be null.
   Status Find(const TableFile& table_file, IndexLoading loading,
-              std::shared_ptr<Table>* table);
+              const ReadOptions* limits, std::shared_ptr<Table>* table);
   Shard* ShardOf(uint64_t number) {
     return shards[number % shards.size()].get();
   }
@@ -366,15 +375,24 @@ TableCache::TableCache(std::string db_path, Env* env,
 TableCache::~TableCache() = default;
 
 Status TableCache::Rep::Find(const TableFile& file, IndexLoading loading,
+                             const ReadOptions* limits,
                              std::shared_ptr<Table>* table) {
+  const auto may_read = [&] {
+    return limits == nullptr ? Status() : MayReadFile(*limits, env);
+  };
   Shard* const shard = ShardOf(file.number);
   Status s = shard->Find(
-      file.number,
+      file.number, may_read,
       [&](std::shared_ptr<Table>* opened) {
         return OpenTable(file, loading, opened);
       },
       table);
   if (!s.ok() || loading != IndexLoading::kAtOpen || (*table)->is_loaded()) {
+    return s;
+  }
+  s = may_read();
+  if (!s.ok()) {
+    table->reset();
     return s;
   }
   s = (*table)->Load();
@@ -388,12 +406,13 @@ Status TableCache::Rep::Find(const TableFile& file, IndexLoading loading,
 }
 
 Status TableCache::Find(const TableFile& file, std::shared_ptr<Table>* table) {
-  return rep_->Find(file, IndexLoading::kAtOpen, table);
+  return rep_->Find(file, IndexLoading::kAtOpen, nullptr, table);
 }
 
 Status TableCache::FindDescription(const TableFile& file,
-                                   std::shared_ptr<Table>* table) {
-  return rep_->Find(file, IndexLoading::kAtFirstUse, table);
+                                   std::shared_ptr<Table>* table,
+                                   const ReadOptions* limits) {
+  return rep_->Find(file, IndexLoading::kAtFirstUse, limits, table);
 }
 
 Status TableCache::Check(const TableFile& file, CachedTableHandle* handle,
@@ -405,7 +424,8 @@ Status TableCache::Check(const TableFile& file, CachedTableHandle* handle,
     return Status();
   }
   std::shared_ptr<Table> table;
-  Status s = rep_->Find(file, IndexLoading::kVerifiedAtFirstUse, &table);
+  Status s =
+      rep_->Find(file, IndexLoading::kVerifiedAtFirstUse, nullptr, &table);
   if (s.ok() && dead != nullptr) *dead = DeadEntriesOf(table->properties());
   if (s.ok() && table->is_loaded()) Cache(handle, table);
   return s;
@@ -413,8 +433,9 @@ Status TableCache::Check(const TableFile& file, CachedTableHandle* handle,
 
 Status TableCache::FindAndCache(const TableFile& file,
                                 CachedTableHandle* handle, const Table** table,
-                                std::shared_ptr<Table>* owner) {
-  Status s = Find(file, owner);
+                                std::shared_ptr<Table>* owner,
+                                const ReadOptions* limits) {
+  Status s = rep_->Find(file, IndexLoading::kAtOpen, limits, owner);
   *table = owner->get();
   if (s.ok()) Cache(handle, *owner);
   return s;
@@ -437,7 +458,7 @@ std::unique_ptr<InternalIterator> TableCache::NewIterator(
     CachedTableHandle* handle, ThreadArena* memory) {
   const Table* table;
   std::shared_ptr<Table> owner;
-  Status s = handle != nullptr ? Find(file, handle, &table, &owner)
+  Status s = handle != nullptr ? Find(file, handle, &table, &owner, &options)
                                : Find(file, &owner);
   if (!s.ok()) return NewEmptyIterator(std::move(s), memory);
   if (handle == nullptr) table = owner.get();

@@ -72,7 +72,9 @@ class TableCache {
   // Like Find, for callers that need only properties and range deletions. The
   // index and the filter of a large table may not be loaded
   // (Table::is_loaded). A table that has to be opened is opened without them.
-  Status FindDescription(const TableFile& file, std::shared_ptr<Table>* table);
+  // `limits` is as in the last Find.
+  Status FindDescription(const TableFile& file, std::shared_ptr<Table>* table,
+                         const ReadOptions* limits = nullptr);
   // Like Find, but a large table may not be loaded. Then its index is read to
   // verify the checksum, and not kept. For checks of many tables, which may not
   // all be read soon. If `dead` is not null, it is set to the table's counts.
@@ -80,14 +82,16 @@ class TableCache {
                DeadEntries* dead = nullptr);
 
   // Returns the table through its cached handle. This is one load, unless
-  // tables can be evicted. Otherwise *owner keeps the table.
+  // tables can be evicted. Otherwise *owner keeps the table. If `limits` is not
+  // null, a table that must be opened may be refused; see MayReadFile.
   Status Find(const TableFile& file, CachedTableHandle* handle,
-              const Table** table, std::shared_ptr<Table>* owner) {
+              const Table** table, std::shared_ptr<Table>* owner,
+              const ReadOptions* limits = nullptr) {
     // acquire pairs with the release in Cache: the table is seen whole.
     *table = handle->table.load(std::memory_order_acquire);
     if (*table != nullptr) [[likely]]
       return Status();
-    return FindAndCache(file, handle, table, owner);
+    return FindAndCache(file, handle, table, owner, limits);
   }
 
   // Returns an iterator, never null. Errors are in its status(). The iterator
@@ -116,7 +120,8 @@ class TableCache {
 
  private:
   Status FindAndCache(const TableFile& file, CachedTableHandle* handle,
-                      const Table** table, std::shared_ptr<Table>* owner);
+                      const Table** table, std::shared_ptr<Table>* owner,
+                      const ReadOptions* limits);
   // Sets the table in the handle, if tables are not evicted.
   void Cache(CachedTableHandle* handle, const std::shared_ptr<Table>& table);
 

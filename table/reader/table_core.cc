@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "monitoring/measured_operation.h"
+#include "table/reader/read_limits.h"
 #include "table/reader/table_parts.h"
 
 namespace varve {
@@ -84,14 +85,17 @@ Status TableCore::ReadDataBlock(const ReadOptions& read_options, size_t i,
                                 ReadaheadBuffer* readahead, BlockRef* block,
                                 FileBody* body) const {
   if (FindCached(i, block)) return Status();
+  Status s = MayReadFile(read_options, options.env);
+  if (!s.ok()) [[unlikely]]
+    return s;
   const BlockHandle& handle = index.handle(i);
   const bool keep = WillKeep(read_options, i);
   if (!keep && body != nullptr) {
     return loader->ReadDataBody(handle, read_options.verify_checksums,
                                 readahead, body);
   }
-  Status s = loader->ReadDataBlock(handle, read_options.verify_checksums,
-                                   BuildOptions(keep), readahead, block);
+  s = loader->ReadDataBlock(handle, read_options.verify_checksums,
+                            BuildOptions(keep), readahead, block);
   if (s.ok() && keep) Keep(i, block);
   return s;
 }

@@ -48,7 +48,8 @@ struct TableCore {
 
   // Reads data block i from the cache or the file. `readahead` may be null. If
   // the cache does not admit the block, only its body is read, and *block stays
-  // empty. With a null `body`, the block is built anyway.
+  // empty. With a null `body`, the block is built anyway. Errors: also those of
+  // MayReadFile.
   Status ReadDataBlock(const ReadOptions& read_options, size_t i,
                        ReadaheadBuffer* readahead, BlockRef* block,
                        FileBody* body) const;

@@ -29,6 +29,8 @@ class TableIterator final : public InternalIterator {
   // Constructs it without a table; call Open first. `memory` may be null.
   TableIterator(const ReadOptions& options, ThreadArena* memory);
 
+  const ReadOptions& options() const { return options_; }
+
   // Attaches a table. The iterator is not valid until it is positioned.
   void Open(const TableCore* core, std::shared_ptr<const void> owner);
   // Attaches another part of the same table, whose file stays in use.

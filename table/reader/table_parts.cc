@@ -7,6 +7,7 @@
 
 #include "monitoring/span.h"
 #include "table/cache/readahead_buffer.h"
+#include "table/reader/read_limits.h"
 #include "util/threads/epoch.h"
 
 namespace varve {
@@ -105,10 +106,8 @@ Status TableParts::Pin(const ReadOptions& options, size_t i,
 
 Status TableParts::LoadAndKeep(const ReadOptions& options, size_t i,
                                std::shared_ptr<TablePart>* part) const {
-  if (options.read_tier == ReadTier::kBlockCacheTier) {
-    return Status::Incomplete("a partition of the index is not in memory");
-  }
-  Status s = Load(i, part);
+  Status s = MayReadFile(options, whole_.options.env);
+  if (s.ok()) s = Load(i, part);
   if (s.ok()) *part = cache_->Insert(&slots_[i], std::move(*part));
   return s;
 }
