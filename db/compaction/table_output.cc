@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "db/options/options_update.h"
 #include "env/file_names.h"
 #include "monitoring/instrumented_file.h"
 #include "monitoring/span.h"
@@ -72,7 +73,8 @@ TableOutput::TableOutput(const TableOutputContext& context, uint64_t number,
 
 Status TableOutput::Open() {
   FileOptions file_options;
-  file_options.bytes_per_sync = context_.options->bytes_per_sync;
+  file_options.bytes_per_sync =
+      ReadChangeable(context_.options->bytes_per_sync);
   Status status = context_.env->NewWritableFile(path_, file_options, &file_);
   if (!status.ok()) return status;
   TableBuilderOptions options;

@@ -51,11 +51,12 @@ Status DBImpl::SetOptions(ColumnFamilyHandle* handle,
   MutexLock lock(core_.mutex());
   if (core_.control.IsClosedLocked()) return ClosedError();
   Options changed = family->options();
-  Status status = UpdateOptions(changes, &changed);
+  Status status = UpdateOptions(changes, OptionScope::kFamily, &changed);
   if (status.ok()) status = CheckOptions(changed);
   if (!status.ok()) return status;
   // Other fields are read without the mutex, so none but these is written.
-  UpdateOptions(changes, family->mutable_options()).IgnoreError();  // As above.
+  UpdateOptions(changes, OptionScope::kFamily, family->mutable_options())
+      .IgnoreError();  // As above.
   RaiseNumbers(family->mutable_options());
   core_.log_bound.UpdateLogSizeLocked();
   family->pace().MakeDueLocked();  // The log may have less space.

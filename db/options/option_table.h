@@ -3,7 +3,8 @@
 
 // The options that text can set, one row each. A row is all that the engine has
 // to know of an option apart from its use:
-// - SetOption, DB::SetOptions and varve_options_set find options by their rows;
+// - SetOption, DB::SetOptions, DB::SetDBOptions, OPTIONS files, options from
+//   maps and varve_options_set find options by their rows;
 // - DB::Open checks the bounds in the rows, and RaiseNumbers obeys kRaise;
 // - the C functions that move numbers into bounds, and tools, ask BoundsOf.
 // A test compares the rows with docs/options.md. Bounds that depend on other
@@ -42,6 +43,9 @@ struct OptionNames<WalRecoveryMode> {
   static constexpr const char* kAll[] = {"absolute_consistency",
                                          "point_in_time"};
 };
+// RocksDB's names, for files.
+inline constexpr const char* kWalRecoveryNamesInFiles[] = {
+    "kAbsoluteConsistency", "kPointInTimeRecovery"};
 template <>
 struct OptionNames<WriteMethod> {
   static constexpr const char* kAll[] = {"call", "map", "auto"};
@@ -72,8 +76,8 @@ struct OptionField {
   Bounds bounds;
 };
 
-// DB::SetOptions may change the option. The engine reads it with the DB mutex
-// held.
+// DB::SetOptions, or DB::SetDBOptions, may change the option. The engine reads
+// it with the DB mutex held.
 constexpr unsigned kMayChange = 1;
 // Smaller numbers are raised to the low bound.
 constexpr unsigned kRaise = 2;
@@ -88,6 +92,7 @@ struct OptionRow {
                       unsigned flags = 0)
       : name(its_name),
         field(OptionField<T>{member, bounds}),
+        of_family(std::is_same_v<Part, ColumnFamilyOptions>),
         may_change((flags & kMayChange) != 0),
         raises((flags & kRaise) != 0) {}
 
@@ -102,9 +107,27 @@ struct OptionRow {
       OptionField<std::shared_ptr<const FilterPolicy>>,
       OptionField<std::shared_ptr<RateLimiter>>>
       field;
+  bool of_family;  // Not of a database.
   bool may_change;
   bool raises;
 };
+
+// The compression types, by their names in text.
+struct CompressionTypeName {
+  const char* name;
+  const char* in_files;  // RocksDB's name.
+  CompressionType type;
+};
+inline constexpr CompressionTypeName kCompressionNames[] = {
+    {"none", "kNoCompression", CompressionType::kNone},
+    {"snappy", "kSnappyCompression", CompressionType::kSnappy},
+    {"zlib", "kZlibCompression", CompressionType::kZlib},
+    {"bzip2", "kBZip2Compression", CompressionType::kBZip2},
+    {"lz4", "kLZ4Compression", CompressionType::kLZ4},
+    {"lz4hc", "kLZ4HCCompression", CompressionType::kLZ4HC},
+    {"zstd", "kZSTD", CompressionType::kZSTD},
+};
+inline constexpr char kNoCompressionTypeInFiles[] = "kDisableCompressionOption";
 
 static_assert(std::is_same_v<size_t, uint64_t>, "Varve needs a 64-bit machine");
 
@@ -117,17 +140,18 @@ inline constexpr OptionRow kOptionTable[] = {
     {"paranoid_checks", &Options::paranoid_checks},
     {"key_case", &Options::key_case},
     {"wal_recovery_mode", &Options::wal_recovery_mode},
-    {"avoid_flush_during_shutdown", &Options::avoid_flush_during_shutdown},
+    {"avoid_flush_during_shutdown", &Options::avoid_flush_during_shutdown,
+     kMayChange},
     {"atomic_flush", &Options::atomic_flush},
-    {"max_open_files", &Options::max_open_files, {-1, 4 << 20}},
+    {"max_open_files", &Options::max_open_files, {-1, 4 << 20}, kMayChange},
     {"use_direct_reads", &Options::use_direct_reads},
-    {"bytes_per_sync", &Options::bytes_per_sync},
+    {"bytes_per_sync", &Options::bytes_per_sync, kMayChange},
     {"manual_wal_flush", &Options::manual_wal_flush},
     {"wal_write", &Options::wal_write},
-    {"wal_bytes_per_sync", &Options::wal_bytes_per_sync},
-    {"max_total_wal_size", &Options::max_total_wal_size},
-    {"max_background_jobs", &Options::max_background_jobs, {1, 64}},
-    {"max_subcompactions", &Options::max_subcompactions, {1, 64}},
+    {"wal_bytes_per_sync", &Options::wal_bytes_per_sync, kMayChange},
+    {"max_total_wal_size", &Options::max_total_wal_size, kMayChange},
+    {"max_background_jobs", &Options::max_background_jobs, {1, 64}, kMayChange},
+    {"max_subcompactions", &Options::max_subcompactions, {1, 64}, kMayChange},
     {"rate_limiter", &Options::rate_limiter},
     {"stats_level", &Options::stats_level},
 

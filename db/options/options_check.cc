@@ -71,15 +71,14 @@ Status CheckRow(const char* name, const OptionField<T>& field,
 }
 
 // 0 stands for the library's default.
-Status CheckCompressionLevel(int level, CompressionType type) {
-  constexpr const char* kName = "compression_level";
+OptionBounds<int> CompressionLevelBounds(CompressionType type) {
   switch (type) {
     case CompressionType::kLZ4HC:
-      return CheckBounds(kName, level, {0, 12});
+      return {0, 12};
     case CompressionType::kZlib:
-      return CheckBounds(kName, level, {0, 9});
+      return {0, 9};
     default:
-      return CheckBounds(kName, level, {-7, 22});
+      return {-7, 22};
   }
 }
 
@@ -104,6 +103,28 @@ void RaiseNumbers(Options* options) {
   if (options->max_open_files >= 0) {
     raise(&options->max_open_files, kMinOpenFiles);
   }
+}
+
+void ClampNumbers(Options* options) {
+  const auto clamp = [](auto* number, const auto& bounds) {
+    *number = std::clamp(*number, bounds.low, bounds.high);
+  };
+  for (const OptionRow& row : kOptionTable) {
+    std::visit(
+        [&]<typename T>(const OptionField<T>& field) {
+          if constexpr (std::is_arithmetic_v<T>) {
+            clamp(&(options->*field.member), field.bounds);
+          }
+        },
+        row.field);
+  }
+  clamp(&options->compression_level,
+        CompressionLevelBounds(options->compression));
+  if (options->max_compaction_bytes != 0) {
+    options->max_compaction_bytes =
+        std::max(options->max_compaction_bytes, options->target_file_size_base);
+  }
+  RaiseNumbers(options);
 }
 
 StallBounds WriterBounds(const Options& options) {
@@ -165,7 +186,8 @@ Status CheckOptions(const Options& given) {
     if (!status.ok()) return status;
   }
   const Status checks[] = {
-      CheckCompressionLevel(o.compression_level, o.compression),
+      CheckBounds("compression_level", o.compression_level,
+                  CompressionLevelBounds(o.compression)),
       CheckBounds("level0_slowdown_writes_trigger", bounds.level0_slowdown,
                   {.low = o.level0_file_num_compaction_trigger}),
       CheckBounds("level0_stop_writes_trigger", bounds.level0_stop,

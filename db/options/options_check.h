@@ -12,6 +12,9 @@ namespace varve {
 // and of max_open_files.
 void RaiseNumbers(Options* options);
 
+// Moves numbers into their bounds, for options of RocksDB, which has others.
+void ClampNumbers(Options* options);
+
 // The numbers of level-0 tables and of bytes waiting for compaction at which
 // writers are slowed down and stopped. 0 bytes means never. The values are the
 // options', but an option with its default value adapts to the others.

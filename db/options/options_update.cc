@@ -19,13 +19,6 @@ namespace {
 using Compressions = std::vector<CompressionType>;
 using MaybeCompression = std::optional<CompressionType>;
 
-const OptionRow* FindOption(std::string_view name) {
-  for (const OptionRow& row : kOptionTable) {
-    if (name == row.name) return &row;
-  }
-  return nullptr;
-}
-
 // Parses a decimal number. An integer may have a unit suffix: 64M is 64 << 20.
 template <typename Number>
   requires std::is_arithmetic_v<Number>
@@ -64,10 +57,10 @@ bool Parse(std::string_view text, bool* value) {
   return true;
 }
 
-template <NamedEnum Enum>
-bool Parse(std::string_view text, Enum* value) {
+template <typename Names, typename Enum>
+bool ParseName(const Names& names, std::string_view text, Enum* value) {
   int number = 0;
-  for (const char* name : OptionNames<Enum>::kAll) {
+  for (const char* name : names) {
     if (text == name) {
       *value = static_cast<Enum>(number);
       return true;
@@ -77,16 +70,25 @@ bool Parse(std::string_view text, Enum* value) {
   return false;
 }
 
+template <NamedEnum Enum>
+bool Parse(std::string_view text, Enum* value) {
+  return ParseName(OptionNames<Enum>::kAll, text, value);
+}
+
+bool Parse(std::string_view text, WalRecoveryMode* value) {
+  // It accepts only what both other modes do.
+  if (text == "kTolerateCorruptedTailRecords") {
+    *value = WalRecoveryMode::kPointInTime;
+    return true;
+  }
+  return ParseName(OptionNames<WalRecoveryMode>::kAll, text, value) ||
+         ParseName(kWalRecoveryNamesInFiles, text, value);
+}
+
 bool Parse(std::string_view text, CompressionType* value) {
-  constexpr std::pair<const char*, CompressionType> kTypes[] = {
-      {"none", CompressionType::kNone}, {"snappy", CompressionType::kSnappy},
-      {"zlib", CompressionType::kZlib}, {"bzip2", CompressionType::kBZip2},
-      {"lz4", CompressionType::kLZ4},   {"lz4hc", CompressionType::kLZ4HC},
-      {"zstd", CompressionType::kZSTD},
-  };
-  for (const auto& [name, type] : kTypes) {
-    if (text != name) continue;
-    *value = type;
+  for (const CompressionTypeName& one : kCompressionNames) {
+    if (text != one.name && text != one.in_files) continue;
+    *value = one.type;
     return true;
   }
   return false;
@@ -107,8 +109,9 @@ bool Parse(std::string_view text, Compressions* value) {
 
 bool Parse(std::string_view text, MaybeCompression* value) {
   CompressionType type = CompressionType::kNone;
-  if (!text.empty() && !Parse(text, &type)) return false;
-  *value = text.empty() ? MaybeCompression() : type;
+  const bool is_set = !text.empty() && text != kNoCompressionTypeInFiles;
+  if (is_set && !Parse(text, &type)) return false;
+  *value = is_set ? type : MaybeCompression();
   return true;
 }
 
@@ -119,17 +122,22 @@ bool Parse(std::string_view text, std::shared_ptr<Cache>* value) {
   return true;
 }
 
+// Takes bloomfilter:<bits per key> or ribbonfilter:<bits per key>, and what
+// RocksDB has after another colon. Each becomes a Bloom filter.
 bool Parse(std::string_view text, std::shared_ptr<const FilterPolicy>* value) {
-  constexpr std::string_view kBloom = "bloomfilter:";
-  double bits_per_key;
-  if (text.empty()) {
+  if (text.empty() || text == "nullptr") {
     value->reset();
     return true;
   }
-  if (!text.starts_with(kBloom) ||
-      !Parse(text.substr(kBloom.size()), &bits_per_key)) {
+  constexpr std::string_view kFilter = "filter:";
+  const size_t end = text.find(kFilter);
+  if (end == std::string_view::npos ||
+      (text.substr(0, end) != "bloom" && text.substr(0, end) != "ribbon")) {
     return false;
   }
+  text.remove_prefix(end + kFilter.size());
+  double bits_per_key;
+  if (!Parse(text.substr(0, text.find(':')), &bits_per_key)) return false;
   *value = NewBloomFilterPolicy(bits_per_key);
   return true;
 }
@@ -142,17 +150,23 @@ bool Parse(std::string_view text, std::shared_ptr<RateLimiter>* value) {
   return true;
 }
 
-Status ParseInto(const OptionRow& option, const Slice& text, Options* options) {
-  const bool valid = std::visit(
-      [&](const auto& field) {
-        return Parse(text.ToStringView(), &(options->*field.member));
-      },
-      option.field);
-  if (valid) return Status::OK();
-  return Status::InvalidArgument(option.name, "cannot be " + text.ToString());
+}  // namespace
+
+const OptionRow* FindOption(std::string_view name) {
+  for (const OptionRow& row : kOptionTable) {
+    if (name == row.name) return &row;
+  }
+  return nullptr;
 }
 
-}  // namespace
+Status ParseOption(const OptionRow& option, std::string_view text,
+                   Options* options) {
+  const bool valid = std::visit(
+      [&](const auto& field) { return Parse(text, &(options->*field.member)); },
+      option.field);
+  if (valid) return Status::OK();
+  return Status::InvalidArgument(option.name, "cannot be " + std::string(text));
+}
 
 Status SetOption(const Slice& name, const Slice& value, Options* options) {
   const OptionRow* const option = FindOption(name.ToStringView());
@@ -160,20 +174,46 @@ Status SetOption(const Slice& name, const Slice& value, Options* options) {
     return Status::InvalidArgument(name,
                                    "is no option, or none that text can set");
   }
-  return ParseInto(*option, value, options);
+  return ParseOption(*option, value.ToStringView(), options);
 }
 
 Status UpdateOptions(const std::map<std::string, std::string>& changes,
-                     Options* options) {
+                     OptionScope scope, Options* options) {
   for (const auto& [name, text] : changes) {
     const OptionRow* const option = FindOption(name);
-    if (option == nullptr || !option->may_change) {
-      return Status::InvalidArgument(name, "is no option that can be changed");
+    if (option == nullptr || !option->may_change ||
+        option->of_family != (scope == OptionScope::kFamily)) {
+      return Status::InvalidArgument(
+          name, option != nullptr && option->may_change
+                    ? "is an option of the other call: SetOptions is for "
+                      "families, SetDBOptions for databases"
+                    : "is no option that can be changed");
     }
-    Status status = ParseInto(*option, text, options);
+    Status status = ParseOption(*option, text, options);
     if (!status.ok()) return status;
   }
   return Status::OK();
+}
+
+void CopyChangeable(OptionScope scope, const Options& from, Options* to) {
+  for (const OptionRow& row : kOptionTable) {
+    if (!row.may_change || row.of_family != (scope == OptionScope::kFamily)) {
+      continue;
+    }
+    std::visit(
+        [&]<typename T>(const OptionField<T>& field) {
+          const T& source = from.*field.member;
+          T& target = to->*field.member;
+          if (target == source) return;
+          if constexpr (std::is_arithmetic_v<T>) {
+            // relaxed: see ReadChangeable.
+            std::atomic_ref<T>(target).store(source, std::memory_order_relaxed);
+          } else {
+            target = source;
+          }
+        },
+        row.field);
+  }
 }
 
 }  // namespace varve

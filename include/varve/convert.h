@@ -19,14 +19,15 @@ using OptionsMap = std::unordered_map<std::string, std::string>;
 
 // How to read options from text.
 struct ConfigOptions {
-  // Pass over names that neither Varve nor RocksDB has. Default: true. Names
+  // Pass over names that neither Varve nor RocksDB has. Default: false. Names
   // that RocksDB has and Varve does not are always passed over, and are kept
   // when an OPTIONS file is rewritten.
-  bool ignore_unknown_options = true;
+  bool ignore_unknown_options = false;
   // Pass over objects (comparators, operators and so on) that are not known by
-  // name. Default: true.
+  // name, and over values that only RocksDB has. Otherwise they are
+  // NotSupported. Default: true.
   bool ignore_unsupported_options = true;
-  // Separates options in text. Default: ";".
+  // Separates options in text that is written. Default: ";".
   std::string delimiter = ";";
   // Where files are read from.
   Env* env = Env::Default();
@@ -36,7 +37,9 @@ struct ConfigOptions {
 // *result. Values have RocksDB's syntax: numbers, names of enumerations,
 // "name=value;..." in braces for an object. Return InvalidArgument, and leave
 // *result unchanged, for a value that is not of its option's type or that is
-// out of bounds, and for an unknown name unless it is passed over.
+// out of bounds, and for an unknown name unless it is passed over. The options
+// of tables are in block_based_table_factory, as in RocksDB, or beside the
+// others, as in ColumnFamilyOptions.
 VARVE_EXPORT Status GetDBOptionsFromMap(const ConfigOptions& config,
                                         const DBOptions& base,
                                         const OptionsMap& changes,
@@ -56,7 +59,8 @@ VARVE_EXPORT Status GetOptionsFromString(const ConfigOptions& config,
                                          const Options& base,
                                          const std::string& text,
                                          Options* result);
-// The inverse: all options that have a text.
+// The inverse: all options that have a text. Caches, rate limiters and objects
+// of the program have none.
 VARVE_EXPORT Status GetStringFromDBOptions(const ConfigOptions& config,
                                            const DBOptions& options,
                                            std::string* text);
@@ -70,7 +74,8 @@ VARVE_EXPORT Status StringToMap(const std::string& text, OptionsMap* map);
 // Read the newest OPTIONS file of the database in `path`, or the given file.
 // Store the options in *db_options and *families, which has the default family
 // first. Objects that the text only names (comparators, operators, filters of
-// the program) keep the defaults, unless Varve has one of that name.
+// the program) keep the defaults, unless Varve has one of that name. Numbers
+// that RocksDB allows and Varve does not are moved into their bounds.
 // Errors: NotFound if there is no such file; Corruption and InvalidArgument
 // name the file and line.
 VARVE_EXPORT Status LoadLatestOptions(

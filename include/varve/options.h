@@ -116,7 +116,8 @@ struct VARVE_USES_CONTAINERS DBOptions {
   WalRecoveryMode wal_recovery_mode = WalRecoveryMode::kPointInTime;
 
   // Do not flush memtables in Close. Updates that were written with disable_wal
-  // and are still in a memtable are then lost. Default: false.
+  // and are still in a memtable are then lost. Can be changed while the DB is
+  // open. Default: false.
   bool avoid_flush_during_shutdown = false;
 
   // Flush the memtables of all column families together, and name their tables
@@ -137,7 +138,7 @@ struct VARVE_USES_CONTAINERS DBOptions {
 
   // Maximum number of table files that are open at the same time. -1 allows as
   // many as half of the process's descriptor limit. Values from 0 to 15 are
-  // raised to 16. [-1, 4 Mi]. Default: -1.
+  // raised to 16. [-1, 4 Mi]. Can be changed while the DB is open. Default: -1.
   int max_open_files = -1;
 
   // Read tables with O_DIRECT, which bypasses the page cache. Default: false.
@@ -145,7 +146,8 @@ struct VARVE_USES_CONTAINERS DBOptions {
 
   // While a table is being written, start writeback to the device every this
   // many bytes, so that the final sync has little left to do. 0 leaves
-  // writeback to the kernel. Default: 1 MiB.
+  // writeback to the kernel. Can be changed while the DB is open.
+  // Default: 1 MiB.
   uint64_t bytes_per_sync = 1 << 20;
 
   // Buffer the log in the process, and write it to the operating system only
@@ -163,7 +165,8 @@ struct VARVE_USES_CONTAINERS DBOptions {
   // use. docs/trust.md says what a failing device does. Default: kAuto.
   WriteMethod wal_write = WriteMethod::kAuto;
 
-  // Like bytes_per_sync, but for logs. Default: 0.
+  // Like bytes_per_sync, but for logs. Can be changed while the DB is open.
+  // Default: 0.
   uint64_t wal_bytes_per_sync = 0;
 
   // Bound for the total size of the logs in bytes. When the logs approach it,
@@ -174,7 +177,7 @@ struct VARVE_USES_CONTAINERS DBOptions {
   // write_buffer_size, and four times the largest family's write_buffer_size
   // times its max_write_buffer_number. With one family, its memtables bound the
   // logs. The property varve.oldest-log tells which family needs the oldest
-  // log. Default: 0.
+  // log. Can be changed while the DB is open. Default: 0.
   uint64_t max_total_wal_size = 0;
 
   // Bounds the space of tables, and the rate at which obsolete ones are
@@ -185,13 +188,14 @@ struct VARVE_USES_CONTAINERS DBOptions {
   // ---- Flush and compaction ----
 
   // Maximum number of concurrent flushes and compactions. The threads are
-  // shared by all DBs of an Env. [1, 64]. Default: 2.
+  // shared by all DBs of an Env. [1, 64]. Can be changed while the DB is open.
+  // Default: 2.
   int max_background_jobs = 2;
 
   // Maximum number of key ranges into which a large compaction of level 0, or a
   // large manual compaction, is split. The ranges are compacted concurrently,
   // in threads that do not count against max_background_jobs.
-  // [1, 64]. Default: 1.
+  // [1, 64]. Can be changed while the DB is open. Default: 1.
   int max_subcompactions = 1;
 
   // Limits the rate at which flushes and compactions write. DBs can share one.

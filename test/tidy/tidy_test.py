@@ -29,8 +29,9 @@ BESIDE_HEADERS = "varve/testing/"
 FOLDERS = {
     "util": ["base", "threads", "bytes"],
     "table": ["block", "index", "cache", "reader", "build"],
-    "db": ["options", "merge", "filter", "memtable", "write", "directory", "wal",
-           "space", "version", "snapshot", "compaction", "dead_entries", "folding",
+    "db": ["options", "option_files", "merge", "filter", "memtable", "write",
+           "directory", "wal", "space", "version", "snapshot", "compaction",
+           "dead_entries", "folding",
            "recovery", "family", "jobs", "engine", "indexed_batch", "transaction"],
 }
 # Headers that C programs include, which have C's old comments only.

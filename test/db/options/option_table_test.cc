@@ -193,7 +193,10 @@ TEST(OptionTableTest, LetsThoseChangeThatThePageSays) {
     EXPECT_EQ(Contains(page[row.name], "Can be changed while the DB is open."),
               row.may_change);
     Options options;
-    const Status status = UpdateOptions({{row.name, "1"}}, &options);
+    const Status status = UpdateOptions(
+        {{row.name, "1"}},
+        row.of_family ? OptionScope::kFamily : OptionScope::kDatabase,
+        &options);
     EXPECT_EQ(Contains(status.message(), "is no option that can be changed"),
               !row.may_change)
         << status.ToString();
