@@ -196,6 +196,10 @@ class Closed final : public DB {
       const std::map<std::string, std::string>& /*changes*/) override {
     return Error();
   }
+  Status SetDBOptions(
+      const std::map<std::string, std::string>& /*changes*/) override {
+    return Error();
+  }
   void CancelAllBackgroundWork(bool /*wait*/) override {}
   Status CreateCheckpoint(const std::string& /*directory*/) override {
     return Error();

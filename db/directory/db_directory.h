@@ -18,12 +18,17 @@ namespace varve {
 class DbDirectory {
  public:
   DbDirectory(Env* env, const std::string& path)
-      : path_(env->AbsolutePath(path)),
+      : name_(path),
+        path_(env->AbsolutePath(path)),
+        given_env_(env),
         directory_env_(env->NewDirectoryEnv(path_)),
         env_(directory_env_ != nullptr ? directory_env_.get() : env) {}
   DbDirectory(const DbDirectory&) = delete;
   DbDirectory& operator=(const DbDirectory&) = delete;
 
+  // Return the path and the Env as they were given.
+  const std::string& name() const { return name_; }
+  Env* given_env() const { return given_env_; }
   const std::string& path() const { return path_; }
   // Use it for all files of the database. If the Env supports it, files are
   // found even after the directory was moved.
@@ -65,7 +70,9 @@ class DbDirectory {
   bool identity_is_stored() const { return identity_is_stored_; }
 
  private:
+  const std::string name_;
   const std::string path_;
+  Env* const given_env_;
   const std::unique_ptr<DirectoryEnv> directory_env_;  // May be null.
   Env* const env_;
   std::unique_ptr<StickyErrorDirectory> directory_;

@@ -1,4 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include <algorithm>
+#include <utility>
+
 #include "db/engine/db_impl.h"
 #include "db/family/common_errors.h"
 #include "db/recovery/checkpoint_builder.h"
@@ -6,9 +9,9 @@
 
 namespace varve {
 
-// Finds the files that are the database now, and takes a reference to its
-// version. May release the mutex and reacquire it.
-Status DBImpl::Cut(CheckpointCut* cut) {
+// Finds the files that are the database now, and its options, and takes a
+// reference to its version. May release the mutex and reacquire it.
+Status DBImpl::Cut(CheckpointCut* cut, OptionsDocument* options) {
   // No thread writes a log while this thread leads the queue, and no thread
   // writes the MANIFEST after FindManifest.
   const WriteQueue::Exclusive leader(&core_.write_queue);
@@ -45,6 +48,7 @@ Status DBImpl::Cut(CheckpointCut* cut) {
   }
   cut->wals =
       core_.wals.SizesFromLocked(core_.versions->FirstLogNumberLocked());
+  *options = PresentOptionsLocked();
   return status;
 }
 
@@ -74,7 +78,14 @@ Status DBImpl::CreateCheckpoint(const std::string& directory) {
   }
   if (!status.ok()) return status;
   CheckpointCut cut;
-  status = Cut(&cut);
+  OptionsDocument options;
+  status = Cut(&cut, &options);
+  // Options that the engine lacks are in the database's own file.
+  if (status.ok() && !core_.IsOfCatalog()) {
+    const MutexLock alone(&options_files_mutex_);
+    cut.options = options_files_.TextOf(std::move(options));
+    cut.options_number = std::max<uint64_t>(1, options_files_.newest());
+  }
   if (status.ok()) status = builder.Build(cut);
   MutexLock lock(core_.mutex());
   core_.obsolete.LetGoLocked();

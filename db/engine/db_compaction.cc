@@ -1,11 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Manual compactions, options, and waits for background work.
+// Manual compactions, and waits for background work.
 
 #include "db/engine/db_impl.h"
 #include "db/family/common_errors.h"
-#include "db/options/options_check.h"
-#include "db/options/options_update.h"
 
 namespace varve {
 
@@ -39,37 +37,6 @@ Status DBImpl::CompactRangeOnce(ColumnFamily* family,
   status = core_.control.WritableLocked();
   return status.ok() ? compactor_.RunManualLocked(family, options, range)
                      : status;
-}
-
-Status DBImpl::SetOptions(ColumnFamilyHandle* handle,
-                          const std::map<std::string, std::string>& changes) {
-  ColumnFamily* const family = FamilyHandle::FamilyOf(core_.families, handle);
-  if (family == nullptr) return ForeignHandleError();
-  if (core_.is_read_only) return ReadOnlyError();
-  // Leadership: leaders read some of them without the mutex.
-  const WriteQueue::Exclusive leader(&core_.write_queue);
-  MutexLock lock(core_.mutex());
-  if (core_.control.IsClosedLocked()) return ClosedError();
-  Options changed = family->options();
-  Status status = UpdateOptions(changes, OptionScope::kFamily, &changed);
-  if (status.ok()) status = CheckOptions(changed);
-  if (!status.ok()) return status;
-  // Other fields are read without the mutex, so none but these is written.
-  UpdateOptions(changes, OptionScope::kFamily, family->mutable_options())
-      .IgnoreError();  // As above.
-  RaiseNumbers(family->mutable_options());
-  core_.log_bound.UpdateLogSizeLocked();
-  family->pace().MakeDueLocked();  // The log may have less space.
-  for (const auto& [name, value] : changes) {
-    Log(LogLevel::kInfo, &core_.log, "[%s] option %s is now %s",
-        family->name().c_str(), name.c_str(), value.c_str());
-  }
-  core_.control.UpdateStallLocked(family);
-  age_watch_.StartLocked();
-  core_.jobs.StartDueLocked();
-  core_.scheduler.SignalLocked();
-  core_.events.DeliverLocked();
-  return status;
 }
 
 void DBImpl::CancelAllBackgroundWork(bool wait) {

@@ -12,6 +12,7 @@
 #include "db/engine/db_impl.h"
 #include "db/family/common_errors.h"
 #include "db/options/options_check.h"
+#include "db/options/options_update.h"
 #include "db/version/manifest_reader.h"
 #include "env/file_names.h"
 
@@ -139,6 +140,7 @@ Status DBImpl::CreateColumnFamilies(
     family->memtables().JoinBudget();
     handles->push_back(new FamilyHandle(family, handles_, true));
   }
+  if (!added.empty()) UpdateOptionsFile();
   return refused;
 }
 
@@ -152,7 +154,7 @@ std::vector<std::unique_ptr<ColumnFamily>> DBImpl::NewFamilies(
       *status = Status::NotSupported(
           "a catalog's database has only the default column family");
     } else {
-      *status = CheckOptions(Options(core_.options, options));
+      *status = CheckOptions(Options(GetDBOptions(), options));
     }
     if (!status->ok()) break;
     families.push_back(core_.NewFamily(name, options));
@@ -163,7 +165,6 @@ std::vector<std::unique_ptr<ColumnFamily>> DBImpl::NewFamilies(
 // For the leader of the queue, and for Open.
 Status DBImpl::AddFamiliesLocked(
     std::vector<std::unique_ptr<ColumnFamily>> families) {
-  RemoveOptionsFilesLocked();
   const uint64_t log_number = core_.wals.NewestLocked();
   std::vector<FamilyVersions*> versions;
   for (const auto& family : families) versions.push_back(family->versions());
@@ -182,6 +183,9 @@ Status DBImpl::AddFamiliesLocked(
   const size_t count = core_.families.live().size() + families.size();
   for (auto& family : families) {
     ColumnFamily* const added = family.get();
+    // They may have changed since the family was made.
+    CopyChangeable(OptionScope::kDatabase, core_.options,
+                   added->mutable_options());
     added->SetOutputContext(context.db_path, context.db_identity,
                             context.session_identity);
     added->memtables().BeginLocked(added->memtables().New(log_number, count),
@@ -193,34 +197,6 @@ Status DBImpl::AddFamiliesLocked(
   }
   core_.log_bound.UpdateLogSizeLocked();
   return status;
-}
-
-// Removes RocksDB's files of options before the families change, because they
-// would not describe them any more. RocksDB's tools would refuse the database
-// because of them. For the leader of the queue, and for Open. May release the
-// mutex and reacquire it.
-void DBImpl::RemoveOptionsFilesLocked() {
-  if (!std::exchange(has_options_files_, false)) return;
-  core_.mutex()->Unlock();
-  std::vector<std::string> names;
-  Status status = core_.directory.Verify();
-  if (status.ok())
-    status = core_.env->GetChildren(core_.directory.path(), &names);
-  for (const std::string& name : names) {
-    uint64_t number = 0;
-    FileKind type;
-    if (!ParseFileName(name, &number, &type) || type != FileKind::kOptions) {
-      continue;
-    }
-    const Status removed =
-        core_.env->RemoveFile(OptionsFileName(core_.directory.path(), number));
-    if (status.ok()) status = removed;
-  }
-  core_.mutex()->Lock();
-  // The next change of the families tries again.
-  has_options_files_ = !status.ok();
-  Log(status.ok() ? LogLevel::kInfo : LogLevel::kWarn, &core_.log,
-      "RocksDB's files of options are removed: %s", status.ToString().c_str());
 }
 
 Status DBImpl::DropColumnFamily(ColumnFamilyHandle* handle) {
@@ -235,6 +211,15 @@ Status DBImpl::DropColumnFamilies(
     }
   }
   if (core_.is_read_only) return ReadOnlyError();
+  bool dropped = false;
+  Status status = DropFamilies(handles, &dropped);
+  if (dropped) UpdateOptionsFile();
+  return status;
+}
+
+// Sets *any_dropped if it drops a family, even if it returns an error.
+Status DBImpl::DropFamilies(const std::vector<ColumnFamilyHandle*>& handles,
+                            bool* any_dropped) {
   // Without space, a drop still needs only an edit, and frees some.
   Status status = admission_.ResumeIfFull();
   if (!status.ok() && !IsSpaceError(status)) return status;
@@ -264,13 +249,13 @@ Status DBImpl::DropColumnFamilies(
     versions.push_back(family->versions());
   }
   if (dropped.empty()) return refused;
-  RemoveOptionsFilesLocked();
   status = core_.versions->DropFamiliesLocked(versions);
   if (!status.ok()) {
     core_.control.SetErrorLocked(status, "dropping a column family");
     core_.events.DeliverLocked();
     return status;
   }
+  *any_dropped = true;
   for (ColumnFamily* const family : dropped) {
     Log(LogLevel::kInfo, &core_.log, "dropped column family %s, id %u",
         family->name().c_str(), family->id());

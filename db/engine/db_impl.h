@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <memory>
 #include <string>
 #include <vector>
@@ -18,6 +19,7 @@
 #include "db/jobs/flusher.h"
 #include "db/jobs/quiet_watch.h"
 #include "db/jobs/write_admission.h"
+#include "db/option_files/options_files.h"
 #include "db/options/db_mutex.h"
 #include "util/threads/fork_watch.h"
 #include "varve/db.h"
@@ -32,7 +34,7 @@ struct CheckpointCut;
 // they are implemented: in db_impl.cc (closing, and calls that need one part),
 // db_open.cc, db_families.cc, db_read.cc, db_write.cc, db_prepared.cc
 // (two-phase commit), db_wal.cc (logs, flushes and recovery from errors),
-// db_compaction.cc (manual compactions and options), db_space.cc (a full
+// db_compaction.cc (manual compactions), db_options.cc, db_space.cc (a full
 // device), db_checkpoint.cc and db_fork.cc.
 //
 // Locks: the DB mutex guards the members of DbCore that are marked so. It is
@@ -199,6 +201,12 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   // ---- Live files, and calls on single tables ----
 
   // ---- Options as text, and names ----
+  const std::string& GetName() const override { return core_.directory.name(); }
+  Env* GetEnv() const override;
+  Options GetOptions(ColumnFamilyHandle* handle) const override;
+  DBOptions GetDBOptions() const override;
+  Status SetDBOptions(
+      const std::map<std::string, std::string>& changes) override;
 
   // ---- Further reads: db_further_reads.cc ----
   bool KeyMayExist(const ReadOptions& options, ColumnFamilyHandle* family,
@@ -218,7 +226,14 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
       const std::vector<ColumnFamilyDescriptor>& wanted, Status* status);
   Status AddFamiliesLocked(std::vector<std::unique_ptr<ColumnFamily>> families)
       VARVE_REQUIRES(kDbMutex);
-  void RemoveOptionsFilesLocked() VARVE_REQUIRES(kDbMutex);
+  Status DropFamilies(const std::vector<ColumnFamilyHandle*>& handles,
+                      bool* dropped);
+  void RaiseThreadsLocked() VARVE_REQUIRES(kDbMutex);
+  void NoteChangesLocked(const std::string& changed,
+                         const std::map<std::string, std::string>& changes)
+      VARVE_REQUIRES(kDbMutex);
+  OptionsDocument PresentOptionsLocked() const VARVE_REQUIRES(kDbMutex);
+  void UpdateOptionsFile() VARVE_EXCLUDES(kDbMutex);
   bool IsClosed() VARVE_EXCLUDES(kDbMutex);
   Status CloseLocked() VARVE_REQUIRES(kDbMutex);
   void ReleaseAllLocked() VARVE_REQUIRES(kDbMutex);
@@ -266,7 +281,7 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   Status CompactRangeOnce(ColumnFamily* family,
                           const CompactRangeOptions& options,
                           const UserKeyRange& range);
-  Status Cut(CheckpointCut* cut);
+  Status Cut(CheckpointCut* cut, OptionsDocument* options);
   Status ResumeAsLeaderLocked() VARVE_REQUIRES(kDbMutex);
   [[gnu::noinline]] Status DeleteWithoutSpace(const WriteOptions& options,
                                               WriteBatch* batch, Status status);
@@ -286,8 +301,9 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   DeadEntryCleanup cleanup_;
   QuietWatch quiet_watch_;
   AgeWatch age_watch_;
-  // RocksDB's.
-  bool has_options_files_ VARVE_GUARDED_BY(kDbMutex) = false;
+  // Held while an OPTIONS file is written. Acquired before the DB mutex.
+  Mutex options_files_mutex_;
+  OptionsFiles options_files_ VARVE_GUARDED_BY(options_files_mutex_);
   // Held while a checkpoint is created. Acquired before the DB mutex and
   // leadership.
   Mutex checkpoint_mutex_;

@@ -271,8 +271,8 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
            [this]() VARVE_REQUIRES(kDbMutex) {
              return core_.picker.NextDueTimeLocked();
            },
-           [this]()
-               VARVE_REQUIRES(kDbMutex) { core_.jobs.StartDueLocked(); }}) {
+           [this]() VARVE_REQUIRES(kDbMutex) { core_.jobs.StartDueLocked(); }}),
+      options_files_(core_.env, core_.directory.path()) {
   const ExperimentFlags& flags = ExperimentFlagsOf(core_.options);
   if (flags.counts_memory_atomically) SetMemoryAccountingAtomic(true);
   SetClockMode(flags.trace_clock);
@@ -319,9 +319,12 @@ Status DBImpl::Open(bool name_is_safe,
   }
   if (status.ok()) status = opening.Recover();
   if (status.ok()) {
+    {
+      const MutexLock alone(&options_files_mutex_);
+      options_files_.Found(opening.TakeOptionsFiles());
+    }
     const LocalSpan install("install");
     MutexLock lock(core_.mutex());
-    has_options_files_ = opening.FoundOptionsFiles();
     status = opening.InstallLocked();
     if (status.ok() && !core_.is_read_only) status = BeginLocked(&opening);
   }
@@ -347,6 +350,19 @@ Status DBImpl::BeginLocked(DbOpening* opening) {
     if (!status.ok()) return status;
   }
   opening->RemoveLeftoversLocked();
+  core_.mutex()->Unlock();
+  UpdateOptionsFile();
+  core_.mutex()->Lock();
+  RaiseThreadsLocked();
+  age_watch_.StartLocked();
+  core_.jobs.StartDueLocked();
+  core_.events.DeliverLocked();
+  for (ColumnFamily* const family : core_.families.live())
+    family->memtables().JoinBudget();
+  return Status::OK();
+}
+
+void DBImpl::RaiseThreadsLocked() {
   for (const auto priority : {Env::Priority::kLow, Env::Priority::kMedium}) {
     core_.env->RaiseBackgroundThreads(
         MaxCompactions(core_.options) * core_.options.max_subcompactions,
@@ -356,12 +372,6 @@ Status DBImpl::BeginLocked(DbOpening* opening) {
   // threads remove files, and examine what readers walked over.
   core_.env->RaiseBackgroundThreads(2 + MaxFlushes(core_.options),
                                     Env::Priority::kHigh);
-  age_watch_.StartLocked();
-  core_.jobs.StartDueLocked();
-  core_.events.DeliverLocked();
-  for (ColumnFamily* const family : core_.families.live())
-    family->memtables().JoinBudget();
-  return Status::OK();
 }
 
 // ---- DbOpening --------------------------------------------------------------

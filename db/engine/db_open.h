@@ -30,9 +30,10 @@ class DbOpening {
   // the logs' updates, under temporary names. REQUIRES: the directory is open;
   // the mutex is not held.
   Status Recover();
-  // Returns whether RocksDB's files of options were found. Call it after
-  // Recover.
-  bool FoundOptionsFiles() const { return state_->has_options_files; }
+  // Returns the numbers of the OPTIONS files. Call it after Recover.
+  std::vector<uint64_t> TakeOptionsFiles() {
+    return std::exchange(state_->options_files, {});
+  }
   // Makes the recovered state the database's: names the tables and a new log,
   // and gives the families to FamilySet. May release the mutex and reacquire
   // it.

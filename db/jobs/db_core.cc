@@ -61,7 +61,11 @@ ColumnFamily::Shared DbCore::FamilyParts(SnapshotRegistry* snapshots) {
 
 std::unique_ptr<ColumnFamily> DbCore::NewFamily(
     const std::string& name, const ColumnFamilyOptions& its_options) {
-  auto family_options = std::make_unique<Options>(options, its_options);
+  std::unique_ptr<Options> family_options;
+  {
+    MutexLock lock(mutex());  // SetDBOptions changes them.
+    family_options = std::make_unique<Options>(options, its_options);
+  }
   if (family_options->block_cache == nullptr) {
     family_options->block_cache = options.block_cache;
   }

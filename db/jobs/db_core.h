@@ -66,19 +66,21 @@ struct DbCore {
   DbCore& operator=(const DbCore&) = delete;
 
   // Returns the DB mutex.
-  Mutex* mutex() VARVE_RETURN_CAPABILITY(kDbMutex) { return &mutex_; }
+  Mutex* mutex() const VARVE_RETURN_CAPABILITY(kDbMutex) { return &mutex_; }
 
   // Returns what a family needs of this. `snapshots` is null for the default
   // family, which creates them.
   ColumnFamily::Shared FamilyParts(SnapshotRegistry* snapshots);
   // Creates a family beside the default one. It is not in `families` yet.
   std::unique_ptr<ColumnFamily> NewFamily(const std::string& name,
-                                          const ColumnFamilyOptions& options);
+                                          const ColumnFamilyOptions& options)
+      VARVE_EXCLUDES(kDbMutex);
   // Returns whether the database is one of a catalog's.
   bool IsOfCatalog() const { return file_pool.use_count() == 0; }
 
   // ---- Immutable after Open ----
-  // Except the fields that SetOptions changes, which the mutex guards.
+  // Except the fields that SetOptions and SetDBOptions change, which the mutex
+  // guards.
   Options options;  // Of the database, and of its default family.
   const bool is_read_only;
   DbDirectory directory;
@@ -93,7 +95,7 @@ struct DbCore {
   WriteQueue write_queue;  // Thread-safe.
 
  private:
-  Mutex mutex_;
+  mutable Mutex mutex_;
 
  public:
   // ---- Guarded by the mutex ----

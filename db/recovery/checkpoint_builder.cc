@@ -89,6 +89,11 @@ Status CheckpointBuilder::Fill(const CheckpointCut& cut) {
     status = Copy(IdentityFileName(source_), IdentityFileName(temporary_),
                   identity_size);
   }
+  if (status.ok() && !cut.options.empty()) {
+    status = WriteStringToFile(env_, cut.options,
+                               OptionsFileName(temporary_, cut.options_number),
+                               /*sync=*/true);
+  }
   std::unique_ptr<Directory> directory;
   if (status.ok()) status = env_->NewDirectory(temporary_, &directory);
   if (status.ok()) status = directory->Sync();

@@ -21,6 +21,9 @@ struct CheckpointCut {
   std::vector<std::pair<uint64_t, uint64_t>> tables;  // Numbers and sizes.
   uint64_t manifest_number = 0;
   uint64_t manifest_size = 0;
+  // The text of the OPTIONS file, if the copy is to have one, and its number.
+  std::string options;
+  uint64_t options_number = 0;
   std::vector<std::pair<uint64_t, uint64_t>> wals;  // Numbers and sizes.
 };
 

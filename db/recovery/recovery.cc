@@ -97,8 +97,7 @@ Status Recovery::ReadTables(RecoveredState* state) {
     status = CheckMovedByLevelDb(options_.env, db_path_, state->manifest);
   }
   if (!status.ok()) return status;
-  state->is_leveldb =
-      IsLevelDbManifest(state->manifest) && !state->has_options_files;
+  state->is_leveldb = IsLevelDbManifest(state->manifest);
   PassForeignFiles(state);
   status = CheckKeyFolding(state->manifest.key_folding, options_);
   if (!status.ok()) return status.Annotate(db_path_);
@@ -270,7 +269,7 @@ void Recovery::PassForeignFiles(RecoveredState* state) {
       state->temporary_files.push_back(entry.name);
     } else if (entry.type == FileKind::kOptions) {
       options_number_ = std::max(options_number_, entry.number);
-      state->has_options_files = true;
+      state->options_files.push_back(entry.number);
     }
     state->largest_file_number =
         std::max(state->largest_file_number, entry.number);

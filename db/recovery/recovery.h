@@ -72,8 +72,8 @@ struct RecoveredState {
   // The logs that hold more after the place where the replay stopped. Not set
   // without the lock.
   UnusedLogs unused_logs;
-  bool has_options_files = false;  // RocksDB's, in the directory.
-  bool is_leveldb = false;         // LevelDB wrote the MANIFEST.
+  std::vector<uint64_t> options_files;  // Their numbers.
+  bool is_leveldb = false;              // LevelDB wrote the MANIFEST.
   uint64_t largest_file_number = 0;
   std::vector<std::string> old_info_logs;    // Names.
   std::vector<std::string> temporary_files;  // Names of the database's own.

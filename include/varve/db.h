@@ -226,8 +226,8 @@ class VARVE_EXPORT DB {
   // as many syncs as CreateColumnFamily does, for any number of families.
   // Errors: InvalidArgument if there is a family of that name, the name is
   // empty, or an option is out of bounds; NotSupported if the DB belongs to a
-  // Catalog; as Put otherwise. Removes RocksDB's OPTIONS files, which do not
-  // describe the database any more, as a drop does.
+  // Catalog; as Put otherwise. Writes a new OPTIONS file, as a drop does; see
+  // docs/option_files.md.
   virtual Status CreateColumnFamily(const ColumnFamilyOptions& options,
                                     const std::string& name,
                                     ColumnFamilyHandle** handle) = 0;

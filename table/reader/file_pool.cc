@@ -207,20 +207,42 @@ class FilePool::PooledFile final : public RandomAccessFile {
   size_t ring_index_ = 0;
 };
 
+namespace {
+
+size_t BoundOf(int max_open_files) {
+  return max_open_files < 0 ? SIZE_MAX
+                            : static_cast<size_t>(std::max(max_open_files, 1));
+}
+
+}  // namespace
+
 FilePool::FilePool(Env* env, const FileOptions& file_options,
                    int max_open_files, StatisticsImpl* statistics)
     : env_(env),
       file_options_(file_options),
-      max_open_files_(max_open_files < 0
-                          ? SIZE_MAX
-                          : static_cast<size_t>(std::max(max_open_files, 1))),
       statistics_(statistics),
+      max_open_files_(BoundOf(max_open_files)),
       bound_(max_open_files_) {
   RefreshDescriptorLimit();
   AddDescriptorOwner(this);
 }
 
 FilePool::~FilePool() { RemoveDescriptorOwner(this); }
+
+void FilePool::SetMaxOpenFiles(int max_open_files) {
+  const size_t bound = BoundOf(max_open_files);
+  size_t excess = 0;
+  {
+    MutexLock lock(&mu_);
+    if (bound == max_open_files_) return;
+    max_open_files_ = bound;
+    // If descriptors are short, the next open lowers it again.
+    bound_ = bound;
+    excess = places_ - std::min(places_, bound);
+    changed_.SignalAll();
+  }
+  if (excess > 0) GiveBack(excess, bound);
+}
 
 size_t FilePool::open_files() const {
   MutexLock lock(&mu_);
@@ -242,6 +264,7 @@ Status FilePool::Open(const std::string& path,
 
 Status FilePool::OpenPinned(PooledFile* file, bool waits) {
   std::unique_ptr<RandomAccessFile> victim;
+  std::unique_ptr<RandomAccessFile> excess;
   {
     MutexLock lock(&mu_);
     for (;;) {
@@ -270,7 +293,13 @@ Status FilePool::OpenPinned(PooledFile* file, bool waits) {
       changed_.Wait(&mu_);
     }
     file->opening_ = true;
+    if (places_ > bound_) [[unlikely]] {
+      // The bound was lowered while reads pinned more files.
+      excess = TakeVictim();
+      if (excess != nullptr) --places_;
+    }
   }
+  excess.reset();
   victim.reset();
   Status s = OpenTarget(file, waits);
   if (s.ok()) RecordTick(statistics_, Ticker::kNoFileOpens, 1);

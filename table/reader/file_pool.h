@@ -23,8 +23,9 @@
 //   I1 target is not closed while there are pins: T4 succeeds only on a state
 //      without pins, and a later pin finds the bit cleared.
 //   I2 The number of files that are open, being opened or being closed never
-//      exceeds the bound. A place is counted before the file is opened and
-//      returned after it is closed.
+//      exceeds the bound, but SetMaxOpenFiles may lower the bound below it. A
+//      place is counted before the file is opened and returned after it is
+//      closed.
 // Why each order is needed
 //   T1's acquire pairs with T2's release: target is seen. T4's acquire pairs
 //   with T3's release: the reads end before the file is closed.
@@ -96,6 +97,10 @@ class FilePool : private DescriptorOwner {
   static Status RemovedError(const std::string& path);
   static bool IsRemovedError(const Status& status);
 
+  // Changes the bound, and closes files over it that are not being read. While
+  // there are more, because reads pin them, each open of a file closes two.
+  void SetMaxOpenFiles(int max_open_files);
+
   size_t open_files() const;
 
  private:
@@ -120,7 +125,6 @@ class FilePool : private DescriptorOwner {
 
   Env* const env_;
   const FileOptions file_options_;
-  const size_t max_open_files_;
   StatisticsImpl* const statistics_;
   bool other_writers_ = false;
 
@@ -129,7 +133,8 @@ class FilePool : private DescriptorOwner {
   std::vector<PooledFile*> ring_ VARVE_GUARDED_BY(mu_);
   size_t hand_ VARVE_GUARDED_BY(mu_) = 0;
   size_t places_ VARVE_GUARDED_BY(mu_) = 0;  // In use, see I2.
-  size_t bound_ VARVE_GUARDED_BY(mu_);       // At most max_open_files_.
+  size_t max_open_files_ VARVE_GUARDED_BY(mu_);
+  size_t bound_ VARVE_GUARDED_BY(mu_);  // At most max_open_files_.
   size_t opens_at_bound_ VARVE_GUARDED_BY(mu_) = 0;
   // The size of ring_, for Held.
   std::atomic<size_t> held_{0};

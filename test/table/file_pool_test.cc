@@ -104,6 +104,30 @@ class FilePoolTest : public ::testing::Test {
   std::vector<std::unique_ptr<RandomAccessFile>> files_;
 };
 
+TEST_F(FilePoolTest, TheBoundMayChange) {
+  const auto read_all = [this] {
+    for (int i = 0; i < 10; ++i) EXPECT_EQ(Read(i), PathOf(i));
+  };
+  OpenFiles(10, -1);
+  EXPECT_EQ(env_.open_files, 10);
+  pool_->SetMaxOpenFiles(3);
+  EXPECT_EQ(env_.open_files, 3);
+  read_all();
+  EXPECT_EQ(env_.open_files, 3);
+  pool_->SetMaxOpenFiles(6);
+  read_all();
+  EXPECT_EQ(env_.open_files, 6);
+  pool_->SetMaxOpenFiles(-1);
+  read_all();
+  EXPECT_EQ(env_.open_files, 10);
+  for (int i = 0; i < 3; ++i) EXPECT_GE(files_[i]->AcquireDescriptor(), 0);
+  pool_->SetMaxOpenFiles(1);
+  EXPECT_EQ(env_.open_files, 3);
+  for (int i = 0; i < 3; ++i) files_[i]->ReleaseDescriptor(0);
+  read_all();
+  EXPECT_EQ(env_.open_files, 1);
+}
+
 TEST_F(FilePoolTest, ReadsMoreFilesThanItOpens) {
   OpenFiles(10, 3);
   for (int round = 0; round < 3; ++round) {

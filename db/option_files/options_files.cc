@@ -1,0 +1,101 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include "db/option_files/options_files.h"
+
+#include <algorithm>
+#include <set>
+
+#include "db/option_files/newest_options.h"
+#include "db/option_files/options_lines.h"
+#include "env/file_names.h"
+
+namespace varve {
+
+namespace {
+
+constexpr size_t kKeptFiles = 2;
+
+std::set<std::string> FamiliesOf(const OptionsDocument& document) {
+  std::set<std::string> names;
+  for (const OptionsDocument::Family& one : document.families) {
+    names.insert(one.name);
+  }
+  return names;
+}
+
+}  // namespace
+
+void OptionsFiles::Found(std::vector<uint64_t> numbers) {
+  numbers_ = std::move(numbers);
+  std::sort(numbers_.begin(), numbers_.end());
+}
+
+std::string OptionsFiles::MergedText(OptionsDocument document,
+                                     std::string* newest_text) const {
+  OptionsDocument newest;
+  if (!numbers_.empty() &&
+      ReadOptionsDocument(env_, PathOf(numbers_.back()), &newest, newest_text)
+          .ok()) {
+    KeepOtherLines(newest, &document);
+  }
+  return ToString(document);
+}
+
+std::string OptionsFiles::TextOf(OptionsDocument document) const {
+  std::string newest_text;
+  return MergedText(std::move(document), &newest_text);
+}
+
+Status OptionsFiles::Write(const OptionsDocument& document,
+                           const std::function<uint64_t()>& new_number) {
+  std::string newest_text;
+  const std::string text = MergedText(document, &newest_text);
+  if (text == newest_text) return Status::OK();
+  const uint64_t number = new_number();
+  Status status = WriteFile(text, number);
+  if (!status.ok()) return status;
+  numbers_.push_back(number);
+  return status;
+}
+
+void OptionsFiles::RemoveOld() { Keep(kKeptFiles).IgnoreError(); }
+
+Status OptionsFiles::RemoveUnlessOf(const OptionsDocument& document) {
+  OptionsDocument newest;
+  if (numbers_.empty() ||
+      (ReadOptionsDocument(env_, PathOf(numbers_.back()), &newest).ok() &&
+       FamiliesOf(newest) == FamiliesOf(document))) {
+    return Status::OK();
+  }
+  return Keep(0);
+}
+
+std::string OptionsFiles::PathOf(uint64_t number) const {
+  return OptionsFileName(directory_, number);
+}
+
+Status OptionsFiles::WriteFile(const std::string& text, uint64_t number) {
+  const std::string path = PathOf(number);
+  const std::string temporary = path + ".dbtmp";
+  Status status = WriteStringToFile(env_, text, temporary, /*sync=*/true);
+  if (status.ok()) status = env_->RenameFile(temporary, path);
+  if (!status.ok()) env_->RemoveFile(temporary).IgnoreError();
+  return status;
+}
+
+Status OptionsFiles::Keep(size_t count) {
+  Status result;
+  std::vector<uint64_t> kept;
+  for (size_t i = 0; i < numbers_.size(); ++i) {
+    Status status;
+    if (i + count < numbers_.size()) {
+      status = env_->RemoveFile(PathOf(numbers_[i]));
+      if (status.ok() || status.IsNotFound()) continue;
+    }
+    kept.push_back(numbers_[i]);
+    if (result.ok()) result = status;
+  }
+  numbers_ = std::move(kept);
+  return result;
+}
+
+}  // namespace varve
