@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What a table file says of itself, and collectors, by which a program adds
-// facts of its own. The names are RocksDB's, on disk, too.
+// The facts that a table file has of itself, and collectors, by which a program
+// adds facts of its own. The names are RocksDB's, on disk, too.
 
 #include <cstdint>
 #include <map>
@@ -60,7 +60,7 @@ struct VARVE_USES_CONTAINERS TableProperties {
 
   // All properties without a field above.
   UserCollectedProperties user_collected_properties;
-  // What collectors say for people; only in events about new tables.
+  // The texts of collectors for people; only in events about new tables.
   UserCollectedProperties readable_properties;
 
   // Returns all as one line: "name" kv_delim "value" prop_delim and so on.
@@ -129,7 +129,8 @@ class VARVE_EXPORT TablePropertiesCollectorFactory {
 // Returns a factory whose collectors mark a table for compaction if a window
 // of `sliding_window_size` successive entries has at least `deletion_trigger`
 // deletions, or if the share of deletions in the whole table is at least
-// `deletion_ratio`. A ratio outside of (0, 1] turns the second rule off.
+// `deletion_ratio`. Range deletions do not count. A window of 0 turns the first
+// rule off, and a ratio outside of (0, 1] the second.
 VARVE_EXPORT std::shared_ptr<TablePropertiesCollectorFactory>
 NewCompactOnDeletionCollectorFactory(size_t sliding_window_size,
                                      size_t deletion_trigger,

@@ -189,6 +189,15 @@ DeadEntries DeadEntriesOf(const PropertiesBlock& properties) {
   return dead;
 }
 
+bool IsPropertyField(std::string_view name) {
+  const auto place =
+      std::lower_bound(std::begin(kFields), std::end(kFields), name,
+                       [](const Field& field, std::string_view wanted) {
+                         return field.name < wanted;
+                       });
+  return place != std::end(kFields) && place->name == name;
+}
+
 std::string EncodeProperties(const PropertiesBlock& properties) {
   auto all = properties.other;
   const auto add = [&all](std::string_view name, std::string value) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -93,6 +94,9 @@ struct DeadEntries {
 // count is larger than the number of entries. They are not known if the
 // properties claim no entries, because LevelDB's tables have no properties.
 DeadEntries DeadEntriesOf(const PropertiesBlock& properties);
+
+// Returns whether a field above has the property of this name.
+bool IsPropertyField(std::string_view name);
 
 // Returns the body of the properties block. Omits empty texts, and properties
 // that only ingested files or partitioned indexes have. REQUIRES: no name in

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "table/block/internal_key.h"
 #include "table/block/properties.h"
@@ -13,6 +14,7 @@
 #include "varve/filter_policy.h"
 #include "varve/options.h"
 #include "varve/slice_transform.h"
+#include "varve/table_properties.h"
 
 namespace varve {
 
@@ -50,6 +52,12 @@ struct TableBuilderOptions {
   uint64_t creation_time_s = 0;
   uint64_t file_creation_time_s = 0;
   StatisticsImpl* statistics = nullptr;  // May be null.
+  // See TablePropertiesCollectorFactory::Context.
+  std::vector<std::shared_ptr<TablePropertiesCollectorFactory>>
+      collector_factories;
+  int level_at_creation = -1;
+  int num_levels = -1;
+  Logger* info_log = nullptr;  // May be null.
 };
 
 // When the index, the filter and the compression dictionary of a table are

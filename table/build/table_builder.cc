@@ -11,6 +11,8 @@
 #include "table/block/block_builder.h"
 #include "table/block/format.h"
 #include "table/block/properties.h"
+#include "table/block/public_properties.h"
+#include "table/build/property_collectors.h"
 #include "table/index/bloom_filter.h"
 #include "table/index/index_builder.h"
 #include "util/bytes/coding.h"
@@ -170,7 +172,8 @@ struct TableBuilder::Rep {
         index(options.comparator),
         filter(options),
         partitions_filter(options.partitioned_index &&
-                          options.partition_filters && filter.MayBeCut()) {
+                          options.partition_filters && filter.MayBeCut()),
+        collectors(PropertyCollectors::Create(options)) {
     if (!CompressionSupported(options.compression)) {
       status = Status::NotSupported("compression type",
                                     CompressionName(options.compression));
@@ -207,6 +210,7 @@ struct TableBuilder::Rep {
   void WritePartitions();
   void WriteRangeTombstones();
   void WriteProperties();
+  std::string EncodeCollected();
   void WriteMetaindexAndFooter();
 
   const TableBuilderOptions options;
@@ -231,6 +235,7 @@ struct TableBuilder::Rep {
   TableFilterBuilder filter;
   const bool partitions_filter;
   std::vector<std::string> filter_partitions;
+  const std::unique_ptr<PropertyCollectors> collectors;  // May be null.
   PropertiesBlock properties;
   uint64_t dead_run = 0;  // Successive dead entries up to the last entry.
   // The last user key has a value or a deletion: more than merge operands.
@@ -317,7 +322,9 @@ bool TableBuilder::Rep::MustCloseBlock(const Slice& key,
 void TableBuilder::Rep::CloseDataBlock() {
   const Slice last_key = data_block.last_key();
   pending_last_key.assign(last_key.data(), last_key.size());
-  WriteBlock(data_block.Finish(), /*compress=*/true, &pending_handle);
+  std::string* const body = data_block.Finish();
+  if (collectors != nullptr) collectors->EndBlock(body->size());
+  WriteBlock(body, /*compress=*/true, &pending_handle);
   data_block.Reset();
   index_entry_pending = true;
   ++properties.num_data_blocks;
@@ -463,10 +470,27 @@ void TableBuilder::Rep::WriteProperties() {
   properties.other = {{"rocksdb.fixed.key.length", std::string(1, '\0')},
                       {"rocksdb.merge.operator", options.merge_operator_name},
                       {"rocksdb.property.collectors", "[]"}};
-  std::string body = EncodeProperties(properties);
+  std::string body =
+      collectors == nullptr ? EncodeProperties(properties) : EncodeCollected();
   BlockHandle handle;
   WriteBlock(&body, /*compress=*/false, &handle);
   meta_blocks.emplace_back(kPropertiesBlockName, handle);
+}
+
+// Returns the properties block with the collectors' properties, unless they
+// would make it one that no reader accepts.
+std::string TableBuilder::Rep::EncodeCollected() {
+  auto own = properties.other;
+  collectors->Finish(&properties);
+  std::string body = EncodeProperties(properties);
+  PropertiesBlock decoded;
+  const Status decodes = DecodeProperties(body, "", &decoded);
+  if (decodes.ok()) return body;
+  Log(LogLevel::kError, options.info_log,
+      "the properties of collectors are left out: %s",
+      decodes.ToString().c_str());
+  properties.other = std::move(own);
+  return EncodeProperties(properties);
 }
 
 void TableBuilder::Rep::WriteMetaindexAndFooter() {
@@ -513,6 +537,8 @@ bool TableBuilder::Add(const Slice& internal_key, const Slice& value) {
   r->data_block.AddSharing(internal_key, value, full ? 0 : shared);
 
   r->Count(internal_key, value, hidden);
+  if (r->collectors != nullptr) [[unlikely]]
+    r->collectors->Add(internal_key, value, r->offset);
   return r->status.ok();
 }
 
@@ -528,6 +554,7 @@ void TableBuilder::AddRangeTombstone(const Slice& begin, const Slice& end,
   ++r->properties.num_range_deletions;
   r->properties.raw_key_size += key.size();
   r->properties.raw_value_size += end.size();
+  if (r->collectors != nullptr) r->collectors->Add(key, end, r->offset);
 }
 
 Status TableBuilder::Finish() {
@@ -556,6 +583,18 @@ uint64_t TableBuilder::TEST_EntryCount() const {
 
 DeadEntries TableBuilder::Dead() const {
   return DeadEntriesOf(rep_->properties);
+}
+
+bool TableBuilder::NeedCompact() const {
+  return rep_->collectors != nullptr && rep_->collectors->NeedCompact();
+}
+
+TableProperties TableBuilder::Properties() const {
+  TableProperties result = ToTableProperties(rep_->properties);
+  if (rep_->collectors != nullptr) {
+    result.readable_properties = rep_->collectors->readable();
+  }
+  return result;
 }
 
 uint64_t TableBuilder::FileSize() const { return rep_->offset; }

@@ -10,6 +10,7 @@
 #include "varve/env.h"
 #include "varve/slice.h"
 #include "varve/status.h"
+#include "varve/table_properties.h"
 
 namespace varve {
 
@@ -51,6 +52,10 @@ class TableBuilder {
   uint64_t FileSize() const;
   // Returns the bytes written so far plus an estimate of the open block's.
   uint64_t EstimatedFileSize() const;
+  // Return, after Finish, whether a collector wants the table compacted, and
+  // all properties of the table.
+  bool NeedCompact() const;
+  TableProperties Properties() const;
   // Returns, after Finish, the bytes of the file after the data blocks (filter,
   // index, properties, metaindex, footer).
   uint64_t TailSize() const;
