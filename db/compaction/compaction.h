@@ -54,7 +54,10 @@ struct Compaction {
   Version* version = nullptr;
   // No level below the output's holds a key of the inputs' range.
   bool bottommost = false;
-  // The input files can move to the output level without a rewrite.
+  // The input files have no user key in common with each other, nor with the
+  // output level.
+  bool can_move = false;
+  // The input files move to the output level without a rewrite.
   bool trivial_move = false;
   // The debt of compactions that this one removes. See CompactionPolicy.
   double relief_bytes = 0;

@@ -70,12 +70,14 @@ class Completion {
     c->max_parts =
         c->level == 0 || c->is_manual ? options_.max_subcompactions : 1;
     // Moved tables stay compressed as they are, and keep their dead entries.
+    c->can_move = c->output_level != c->level && c->inputs[1].empty() &&
+                  AreDisjoint(c->inputs[0]);
     c->trivial_move =
-        c->output_level != c->level && c->inputs[1].empty() &&
+        c->can_move &&
         c->compression ==
             CompressionForLevel(options_, base_level_, c->level, false) &&
         TotalFileSize(c->grandparents) <= c->max_grandparent_overlap &&
-        AreDisjoint(c->inputs[0]) && !CarriesDead(*c);
+        !CarriesDead(*c);
     return true;
   }
 
@@ -200,6 +202,20 @@ std::unique_ptr<Compaction> CompactionPolicy::PickForReaders(
   if (c == nullptr) return nullptr;
   c->for_readers = true;
   c->trivial_move = false;  // It would keep them.
+  return c;
+}
+
+std::unique_ptr<Compaction> CompactionPolicy::PickFiles(
+    const CompactionContext& context, int level, int output_level,
+    std::vector<FileMetaData*> files) const {
+  auto c = std::make_unique<Compaction>();
+  c->level = level;
+  c->output_level = output_level;
+  c->inputs[0] = std::move(files);
+  c->reason = "chosen by the program";
+  c->is_manual = true;
+  c = Complete(context, std::move(c));
+  if (c != nullptr) c->trivial_move = false;
   return c;
 }
 

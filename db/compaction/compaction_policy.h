@@ -104,6 +104,12 @@ class CompactionPolicy {
   std::unique_ptr<Compaction> PickManual(const CompactionContext& context,
                                          const ManualRequest& request,
                                          bool* blocked) const;
+  // Returns a compaction of these files of a level, and of those that share
+  // keys with them. Rewrites them. The levels between the two have no key of
+  // their range. Returns null if they overlap a running compaction.
+  std::unique_ptr<Compaction> PickFiles(const CompactionContext& context,
+                                        int level, int output_level,
+                                        std::vector<FileMetaData*> files) const;
   // For policies. Completes a compaction whose inputs[0], level, output_level
   // and is_manual are set. Returns null if it would overlap a running one.
   std::unique_ptr<Compaction> Complete(const CompactionContext& context,

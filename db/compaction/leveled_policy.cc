@@ -50,6 +50,7 @@ class Picker {
     for (int level = 0; level < targets_.last_level; ++level) {
       if (Score(level) >= 1) return true;
     }
+    if (AnyMarked()) return true;
     const auto& candidates = version_.reclaim_candidates();
     if (std::any_of(candidates.begin(), candidates.end(),
                     [this](const Version::ReclaimCandidate& candidate) {
@@ -86,7 +87,8 @@ class Picker {
                                    : PickFromLevel(level);
       if (compaction != nullptr) return compaction;
     }
-    auto compaction = PickForSpace();
+    auto compaction = PickMarked();
+    if (compaction == nullptr) compaction = PickForSpace();
     if (compaction == nullptr) compaction = PickForItself();
     return compaction != nullptr ? std::move(compaction) : PickByAge();
   }
@@ -168,6 +170,42 @@ class Picker {
     c->inputs[0] = std::move(files);
     c->reason = reason;
     return policy_.Complete(context_, std::move(c));
+  }
+
+  // Returns whether a marked table can be compacted now. In the deepest level
+  // none is: its output might be marked again, without an end.
+  bool AnyMarked() const {
+    if (!version_.has_marked()) return false;
+    for (int level = 0; level < std::max(version_.DeepestLevel(), 1); ++level) {
+      if (level == 0 && AnyBeingCompacted(version_.files(0))) continue;
+      for (const FileMetaData* file : version_.files(level)) {
+        if (file->marked_for_compaction && !file->being_compacted) return true;
+      }
+    }
+    return false;
+  }
+
+  std::unique_ptr<Compaction> PickMarked() const {
+    if (!version_.has_marked()) return nullptr;
+    for (int level = 0; level < std::max(version_.DeepestLevel(), 1); ++level) {
+      for (FileMetaData* file : version_.files(level)) {
+        if (!file->marked_for_compaction || file->being_compacted) continue;
+        constexpr const char* kReason = "marked for compaction";
+        auto c = level == 0 ? PickLevel0(kReason)
+                            : NewCompaction(level, targets_.NextLevel(level),
+                                            {file}, kReason);
+        if (c == nullptr) {
+          if (level == 0) break;
+          continue;
+        }
+        // A move into the deepest level would end the mark without an effect.
+        if (c->output_level >= version_.DeepestLevel()) {
+          c->trivial_move = false;
+        }
+        return c;
+      }
+    }
+    return nullptr;
   }
 
   std::unique_ptr<Compaction> PickForSpace() const {

@@ -99,6 +99,11 @@ Status TableOutput::Open() {
     options.merge_operator_name = context_.options->merge_operator->Name();
   }
   options.file_number = metadata_.number;
+  options.collector_factories =
+      context_.options->table_properties_collector_factories;
+  options.level_at_creation = level_;
+  options.num_levels = context_.options->num_levels;
+  options.info_log = context_.info_log;
   // A date.
   options.file_creation_time_s = context_.env->NowMicros() / 1000000;
   options.creation_time_s = oldest_ancestor_time_s_ != 0
@@ -197,6 +202,11 @@ Status TableOutput::Finish() {
   }
   Status status = builder_->Finish();
   metadata_.dead = builder_->Dead();
+  metadata_.marked_for_compaction = builder_->NeedCompact();
+  if (!context_.options->listeners.empty()) {
+    metadata_.reported =
+        std::make_shared<const TableProperties>(builder_->Properties());
+  }
   metadata_.largest = builder_->LastKey().ToString();
   if (metadata_.largest.empty() ||
       (!tombstones_end_.empty() &&

@@ -9,8 +9,9 @@
 
 namespace varve {
 
-// Finds the files that are the database now, and its options, and takes a
-// reference to its version. May release the mutex and reacquire it.
+// Finds the files that are the database now, and takes a reference to its
+// version. Stores its options too, unless `options` is null. Nothing is removed
+// until EndCut was called, also after an error.
 Status DBImpl::Cut(CheckpointCut* cut, OptionsDocument* options) {
   // No thread writes a log while this thread leads the queue, and no thread
   // writes the MANIFEST after FindManifest.
@@ -23,19 +24,29 @@ Status DBImpl::Cut(CheckpointCut* cut, OptionsDocument* options) {
   if (status.ok() && core_.families.HasUnloggedLocked())
     status = flusher_.FlushAllLocked();
   if (status.ok()) status = flusher_.FlushLogLocked(false);
-  while (status.ok() && !core_.versions->FindManifest(&cut->manifest_number,
-                                                      &cut->manifest_size)) {
+  if (status.ok()) status = CutTablesLocked(cut);
+  if (!status.ok()) return status;
+  cut->wals =
+      core_.wals.SizesFromLocked(core_.versions->FirstLogNumberLocked());
+  if (options != nullptr) *options = PresentOptionsLocked();
+  return status;
+}
+
+// Finds the MANIFEST and the tables. Needs no leadership. May release the mutex
+// and reacquire it before it finds them.
+Status DBImpl::CutTablesLocked(CheckpointCut* cut) {
+  while (!core_.versions->FindManifest(&cut->manifest_number,
+                                       &cut->manifest_size)) {
     // Nothing was written since the database was opened.
     VersionEdit edit;
-    status =
+    Status status =
         core_.versions->LogAndApply(core_.default_family.versions(), &edit);
-    if (!status.ok()) {
-      // A failed sync of the directory is sticky until Resume.
-      core_.control.SetErrorLocked(status, "writing the MANIFEST");
-      core_.events.DeliverLocked();
-    }
+    if (status.ok()) continue;
+    // A failed sync of the directory is sticky until Resume.
+    core_.control.SetErrorLocked(status, "writing the MANIFEST");
+    core_.events.DeliverLocked();
+    return status;
   }
-  if (!status.ok()) return status;
   for (const ColumnFamily* family : core_.families.live()) {
     Version* const version = family->version();
     version->RefLocked();
@@ -46,22 +57,22 @@ Status DBImpl::Cut(CheckpointCut* cut, OptionsDocument* options) {
       }
     }
   }
-  cut->wals =
-      core_.wals.SizesFromLocked(core_.versions->FirstLogNumberLocked());
-  *options = PresentOptionsLocked();
-  return status;
+  return Status::OK();
 }
 
-Status DBImpl::CreateCheckpoint(const std::string& directory) {
-  if (core_.is_read_only) return ReadOnlyError();
-  if (IsClosed()) return ClosedError();
-  // Two concurrent calls might build under one name.
-  MutexLock checkpoint_lock(&checkpoint_mutex_);
-  CheckpointBuilder builder(core_.env, core_.directory.path(), directory);
-  Status status = builder.Begin();
-  // Logged updates then need no replay, and unlogged ones are in the copy.
-  // A family that is dropped in the meantime is not part of the copy.
-  for (bool again = status.ok(); again;) {
+void DBImpl::EndCut(const CheckpointCut& cut) {
+  MutexLock lock(core_.mutex());
+  core_.obsolete.LetGoLocked();
+  for (Version* const version : cut.versions) {
+    core_.versions->UnrefVersionLocked(version);
+  }
+  core_.jobs.PurgeLocked();
+}
+
+Status DBImpl::FlushAll() {
+  Status status;
+  // A family that is dropped in the meantime need not be flushed.
+  for (bool again = true; again;) {
     std::vector<ColumnFamily*> families;
     {
       MutexLock lock(core_.mutex());
@@ -76,6 +87,18 @@ Status DBImpl::CreateCheckpoint(const std::string& directory) {
     core_.families.UnrefLocked(families);
     core_.jobs.PurgeLaterLocked();
   }
+  return status;
+}
+
+Status DBImpl::CreateCheckpoint(const std::string& directory) {
+  if (core_.is_read_only) return ReadOnlyError();
+  if (IsClosed()) return ClosedError();
+  // Two concurrent calls might build under one name.
+  MutexLock checkpoint_lock(&checkpoint_mutex_);
+  CheckpointBuilder builder(core_.env, core_.directory.path(), directory);
+  Status status = builder.Begin();
+  // Logged updates then need no replay, and unlogged ones are in the copy.
+  if (status.ok()) status = FlushAll();
   if (!status.ok()) return status;
   CheckpointCut cut;
   OptionsDocument options;
@@ -87,12 +110,7 @@ Status DBImpl::CreateCheckpoint(const std::string& directory) {
     cut.options_number = std::max<uint64_t>(1, options_files_.newest());
   }
   if (status.ok()) status = builder.Build(cut);
-  MutexLock lock(core_.mutex());
-  core_.obsolete.LetGoLocked();
-  for (Version* const version : cut.versions) {
-    core_.versions->UnrefVersionLocked(version);
-  }
-  core_.jobs.PurgeLocked();
+  EndCut(cut);
   Log(LogLevel::kInfo, &core_.log, "checkpoint %s: %s", directory.c_str(),
       status.ToString().c_str());
   return status;

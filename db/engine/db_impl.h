@@ -19,6 +19,7 @@
 #include "db/jobs/flusher.h"
 #include "db/jobs/quiet_watch.h"
 #include "db/jobs/write_admission.h"
+#include "db/live_files/table_metadata.h"
 #include "db/option_files/options_files.h"
 #include "db/options/db_mutex.h"
 #include "util/threads/fork_watch.h"
@@ -35,7 +36,8 @@ struct CheckpointCut;
 // db_open.cc, db_families.cc, db_read.cc, db_write.cc, db_prepared.cc
 // (two-phase commit), db_wal.cc (logs, flushes and recovery from errors),
 // db_compaction.cc (manual compactions), db_options.cc, db_space.cc (a full
-// device), db_checkpoint.cc and db_fork.cc.
+// device), db_checkpoint.cc, db_live_files.cc, db_tables.cc (calls on single
+// tables) and db_fork.cc.
 //
 // Locks: the DB mutex guards the members of DbCore that are marked so. It is
 // not held during I/O on tables, nor while a log is written or synced. The
@@ -199,6 +201,33 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   // ---- Tables in and out: db/ingestion ----
 
   // ---- Live files, and calls on single tables ----
+  Status DisableFileDeletions() override;
+  Status EnableFileDeletions() override;
+  Status GetLiveFiles(std::vector<std::string>* files,
+                      uint64_t* manifest_file_size, bool flush) override;
+  Status GetLiveFilesStorageInfo(
+      const LiveFilesStorageInfoOptions& options,
+      std::vector<LiveFileStorageInfo>* files) override;
+  void GetLiveFilesMetaData(std::vector<LiveFileMetaData>* metadata) override;
+  void GetColumnFamilyMetaData(ColumnFamilyHandle* handle,
+                               ColumnFamilyMetaData* metadata) override;
+  Status GetSortedWalFiles(VectorWalPtr* files) override;
+  Status GetCurrentWalFile(std::unique_ptr<WalFile>* file) override;
+  Status GetCreationTimeOfOldestFile(uint64_t* creation_time) override;
+  Status DeleteFilesInRanges(ColumnFamilyHandle* handle, const RangePtr* ranges,
+                             size_t count, bool include_end) override;
+  Status CompactFiles(const CompactionOptions& options,
+                      ColumnFamilyHandle* handle,
+                      const std::vector<std::string>& inputs, int output_level,
+                      std::vector<std::string>* outputs) override;
+  Status SuggestCompactRange(ColumnFamilyHandle* handle, const Slice* begin,
+                             const Slice* end) override;
+  Status PromoteL0(ColumnFamilyHandle* handle, int target_level) override;
+  Status GetPropertiesOfAllTables(ColumnFamilyHandle* handle,
+                                  TablePropertiesCollection* result) override;
+  Status GetPropertiesOfTablesInRange(
+      ColumnFamilyHandle* handle, const Range* ranges, size_t count,
+      TablePropertiesCollection* result) override;
 
   // ---- Options as text, and names ----
   const std::string& GetName() const override { return core_.directory.name(); }
@@ -281,7 +310,18 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   Status CompactRangeOnce(ColumnFamily* family,
                           const CompactRangeOptions& options,
                           const UserKeyRange& range);
+  // Flushes the memtables of all families.
+  Status FlushAll();
   Status Cut(CheckpointCut* cut, OptionsDocument* options);
+  Status CutTablesLocked(CheckpointCut* cut) VARVE_REQUIRES(kDbMutex);
+  void EndCut(const CheckpointCut& cut);
+  Status CheckFamily(ColumnFamilyHandle* handle, ColumnFamily** family);
+  std::vector<FamilyTables> ListAllTables();
+  void UnrefTables(const std::vector<FamilyTables>& families);
+  Status ListWals(VectorWalPtr* files, bool only_newest);
+  Status ReadProperties(ColumnFamily* family,
+                        const std::vector<UserKeyRange>* ranges,
+                        TablePropertiesCollection* result);
   Status ResumeAsLeaderLocked() VARVE_REQUIRES(kDbMutex);
   [[gnu::noinline]] Status DeleteWithoutSpace(const WriteOptions& options,
                                               WriteBatch* batch, Status status);
@@ -304,6 +344,8 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   // Held while an OPTIONS file is written. Acquired before the DB mutex.
   Mutex options_files_mutex_;
   OptionsFiles options_files_ VARVE_GUARDED_BY(options_files_mutex_);
+  // Calls of DisableFileDeletions that were not undone.
+  int file_deletion_holds_ VARVE_GUARDED_BY(kDbMutex) = 0;
   // Held while a checkpoint is created. Acquired before the DB mutex and
   // leadership.
   Mutex checkpoint_mutex_;

@@ -174,7 +174,8 @@ Status DBImpl::DropCovered(ColumnFamily* family, bool* dropped) {
   }
   core_.mutex()->Lock();
   core_.versions->UnrefVersionLocked(version);
-  Status status = TableJobs(core_).DropLocked(family, covered, dropped);
+  Status status = TableJobs(core_).DropLocked(family, covered,
+                                              "all of it deleted", dropped);
   core_.scheduler.SignalLocked();
   if (!*dropped) return status;
   core_.control.InstallSuperVersionLocked(family);

@@ -86,6 +86,26 @@ class FoldedBounds {
   Bound upper_;
 };
 
+// Folded copies of ranges.
+class FoldedRanges {
+ public:
+  Status Fold(KeyFolding folding, const Range* ranges, size_t count) {
+    for (size_t i = 0; i < count; ++i) {
+      const Slice* start = &ranges[i].start;
+      const Slice* limit = &ranges[i].limit;
+      Status status = bounds_.emplace_back().Fold(folding, &start, &limit);
+      if (!status.ok()) return status;
+      ranges_.push_back({*start, *limit});
+    }
+    return Status::OK();
+  }
+  const Range* ranges() const { return ranges_.data(); }
+
+ private:
+  std::vector<Range> ranges_;
+  std::deque<FoldedBounds> bounds_;
+};
+
 // The folded keys of a MultiGet, in memory that the thread keeps.
 class FoldedKeys {
  public:
@@ -377,16 +397,38 @@ class FoldingDb final : public StackableDB {
   }
   Status GetApproximateSizes(ColumnFamilyHandle* family, const Range* ranges,
                              size_t count, uint64_t* sizes) override {
-    std::vector<Range> folded;
+    FoldedRanges folded;
+    Status status = folded.Fold(folding_, ranges, count);
+    return status.ok()
+               ? db_->GetApproximateSizes(family, folded.ranges(), count, sizes)
+               : status;
+  }
+  Status GetPropertiesOfTablesInRange(
+      ColumnFamilyHandle* family, const Range* ranges, size_t count,
+      TablePropertiesCollection* result) override {
+    result->clear();
+    FoldedRanges folded;
+    Status status = folded.Fold(folding_, ranges, count);
+    return status.ok() ? db_->GetPropertiesOfTablesInRange(
+                             family, folded.ranges(), count, result)
+                       : status;
+  }
+  Status DeleteFilesInRanges(ColumnFamilyHandle* family, const RangePtr* ranges,
+                             size_t count, bool include_end) override {
+    std::vector<RangePtr> folded(ranges, ranges + count);
     std::deque<FoldedBounds> bounds;
-    for (size_t i = 0; i < count; ++i) {
-      const Slice* start = &ranges[i].start;
-      const Slice* limit = &ranges[i].limit;
-      Status status = bounds.emplace_back().Fold(folding_, &start, &limit);
+    for (RangePtr& range : folded) {
+      Status status =
+          bounds.emplace_back().Fold(folding_, &range.start, &range.limit);
       if (!status.ok()) return status;
-      folded.push_back({*start, *limit});
     }
-    return db_->GetApproximateSizes(family, folded.data(), count, sizes);
+    return db_->DeleteFilesInRanges(family, folded.data(), count, include_end);
+  }
+  Status SuggestCompactRange(ColumnFamilyHandle* family, const Slice* begin,
+                             const Slice* end) override {
+    FoldedBounds bounds;
+    Status status = bounds.Fold(folding_, &begin, &end);
+    return status.ok() ? db_->SuggestCompactRange(family, begin, end) : status;
   }
   Status CompactRange(const CompactRangeOptions& options, const Slice* begin,
                       const Slice* end) override {

@@ -65,7 +65,8 @@ void Compactor::RunJob() {
 
 // An error is also stored in control, or in the gate. REQUIRES: the caller
 // holds a reference to the family.
-Status Compactor::RunLocked(ColumnFamily* family, Compaction* compaction) {
+Status Compactor::RunLocked(ColumnFamily* family, Compaction* compaction,
+                            std::vector<uint64_t>* outputs) {
   const RequestSpan span("compaction");
   compaction->version->RefLocked();
   compaction->MarkFilesLocked(true);
@@ -112,6 +113,10 @@ Status Compactor::RunLocked(ColumnFamily* family, Compaction* compaction) {
                             MonotonicMicros(core_.env));
   if (status.ok()) {
     core_.control.InstallSuperVersionLocked(family);
+    if (outputs != nullptr) {
+      outputs->insert(outputs->end(), info.output_files.begin(),
+                      info.output_files.end());
+    }
     if (compaction->for_readers) {
       family->cleaner()->CountCompactionLocked(*compaction, info.output_bytes);
     }
@@ -133,6 +138,14 @@ Status Compactor::RunLocked(ColumnFamily* family, Compaction* compaction) {
 Status Compactor::RunManualLocked(ColumnFamily* family,
                                   const CompactRangeOptions& options,
                                   const UserKeyRange& range) {
+  return RunRequestLocked(family, options.exclusive_manual_compaction,
+                          [&]() VARVE_REQUIRES(kDbMutex) {
+                            return CompactRangeLocked(family, options, range);
+                          });
+}
+
+Status Compactor::RunRequestLocked(ColumnFamily* family, bool exclusive,
+                                   const std::function<Status()>& work) {
   CompactionGate& gate = core_.picker.gate();
   FamilyCompactions& state = family->compactions();
   while (state.is_exclusive) core_.scheduler.WaitLocked();
@@ -140,16 +153,16 @@ Status Compactor::RunManualLocked(ColumnFamily* family,
     return FamilyDroppedError(family->name());
   }
   ++gate.manual_count;
-  if (options.exclusive_manual_compaction) {
+  if (exclusive) {
     state.is_exclusive = true;
     while (!state.running.empty()) core_.scheduler.WaitLocked();
   }
-  Status status = CompactRangeLocked(family, options, range);
+  Status status = work();
   core_.jobs.PurgeLocked();
   core_.events.DeliverLocked();
   core_.obsolete.AwaitLocked();
   --gate.manual_count;
-  if (options.exclusive_manual_compaction) state.is_exclusive = false;
+  if (exclusive) state.is_exclusive = false;
   if (status.ok()) gate.error = Status::OK();
   core_.jobs.StartDueLocked();
   core_.scheduler.SignalLocked();

@@ -6,12 +6,16 @@
 // ...Locked require the DB mutex, and may release it and reacquire it.
 
 #include <cstdint>
+#include <functional>
+#include <memory>
 #include <set>
+#include <vector>
 
 #include "db/compaction/compaction.h"
 #include "db/compaction/compaction_policy.h"
 #include "db/family/column_family.h"
 #include "db/options/db_mutex.h"
+#include "varve/db.h"
 #include "varve/options.h"
 
 namespace varve {
@@ -33,6 +37,16 @@ class Compactor {
                          const CompactRangeOptions& options,
                          const UserKeyRange& range) VARVE_REQUIRES(kDbMutex);
 
+  // Does DB::CompactFiles with the tables of these numbers. Adds the numbers of
+  // the new tables to *outputs. REQUIRES: as above.
+  Status RunFilesLocked(ColumnFamily* family, const CompactionOptions& options,
+                        std::set<uint64_t> numbers, int output_level,
+                        std::vector<uint64_t>* outputs)
+      VARVE_REQUIRES(kDbMutex);
+  // Does DB::PromoteL0. REQUIRES: as above.
+  Status PromoteLocked(ColumnFamily* family, int target_level)
+      VARVE_REQUIRES(kDbMutex);
+
   // Lets paused compactions run.
   void ResumeLocked() VARVE_REQUIRES(kDbMutex);
   // Lets paused compactions run, and waits until it is known whether there is
@@ -40,7 +54,23 @@ class Compactor {
   void RetryLocked() VARVE_REQUIRES(kDbMutex);
 
  private:
-  Status RunLocked(ColumnFamily* family, Compaction* compaction)
+  // Runs a compaction. Adds the numbers of the new tables to *outputs, unless
+  // it is null.
+  Status RunLocked(ColumnFamily* family, Compaction* compaction,
+                   std::vector<uint64_t>* outputs = nullptr)
+      VARVE_REQUIRES(kDbMutex);
+  // Calls `work`, which runs compactions for a caller of the DB. `exclusive`:
+  // no other compaction of the family runs then.
+  Status RunRequestLocked(ColumnFamily* family, bool exclusive,
+                          const std::function<Status()>& work)
+      VARVE_REQUIRES(kDbMutex);
+  std::unique_ptr<Compaction> PickFilesLocked(
+      const ColumnFamily& family, int level, int last,
+      std::vector<FileMetaData*> files) const VARVE_REQUIRES(kDbMutex);
+  Status CompactFilesOfLevelLocked(ColumnFamily* family,
+                                   const CompactionOptions& options, int level,
+                                   int last, std::set<uint64_t>* numbers,
+                                   std::vector<uint64_t>* outputs)
       VARVE_REQUIRES(kDbMutex);
   Status CompactRangeLocked(ColumnFamily* family,
                             const CompactRangeOptions& options,

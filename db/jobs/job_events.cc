@@ -1,15 +1,18 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "db/jobs/job_events.h"
 
+#include "db/live_files/table_metadata.h"
 #include "env/file_names.h"
 
 namespace varve {
 
 void AddTableCreated(EventQueue* events, const std::string& db_path,
-                     uint64_t number, uint64_t bytes, const Status& status) {
+                     uint64_t number, uint64_t bytes, const Status& status,
+                     const std::shared_ptr<const TableProperties>& properties) {
   if (!events->HasListeners()) return;
-  const TableFileInfo info = {db_path, TableFileName(db_path, number), number,
-                              bytes, status};
+  const TableFileInfo info = {db_path, TableFileName(db_path, number),
+                              number,  bytes,
+                              status,  properties};
   events->Add(
       [info](EventListener* listener) { listener->OnTableFileCreated(info); });
 }
@@ -18,7 +21,31 @@ void AddTablesCreated(EventQueue* events, const std::string& db_path,
                       const VersionEdit& edit, const Status& status) {
   for (const auto& [level, file] : edit.new_files()) {
     AddTableCreated(events, db_path, file.number,
-                    status.ok() ? file.file_size : 0, status);
+                    status.ok() ? file.file_size : 0, status,
+                    status.ok() ? file.reported : nullptr);
+  }
+}
+
+void AddInputProperties(const Compaction& compaction, Env* env,
+                        CompactionJobInfo* info) {
+  for (const auto& files : compaction.inputs) {
+    for (const FileMetaData* file : files) {
+      auto properties = std::make_shared<TableProperties>();
+      if (!ReadTableProperties(env, info->db_path, *file, properties.get())
+               .ok()) {
+        continue;  // The compaction itself reports a damaged table.
+      }
+      info->table_properties.emplace(TableFileName(info->db_path, file->number),
+                                     std::move(properties));
+    }
+  }
+}
+
+void AddOutputProperties(const VersionEdit& edit, CompactionJobInfo* info) {
+  for (const auto& [level, file] : edit.new_files()) {
+    if (file.reported == nullptr) continue;
+    info->table_properties.emplace(TableFileName(info->db_path, file.number),
+                                   file.reported);
   }
 }
 

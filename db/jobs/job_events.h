@@ -5,6 +5,7 @@
 // statistics. Thread-safety: functions that add an event require the DB mutex.
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "db/compaction/compaction.h"
@@ -18,14 +19,23 @@
 namespace varve {
 
 // Adds the event that a table was created, or that its creation failed.
-void AddTableCreated(EventQueue* events, const std::string& db_path,
-                     uint64_t number, uint64_t bytes, const Status& status);
+// `properties` may be null.
+void AddTableCreated(
+    EventQueue* events, const std::string& db_path, uint64_t number,
+    uint64_t bytes, const Status& status,
+    const std::shared_ptr<const TableProperties>& properties = nullptr);
 // Adds such an event for each table of an edit.
 void AddTablesCreated(EventQueue* events, const std::string& db_path,
                       const VersionEdit& edit, const Status& status);
 // Returns the description of a compaction before it begins.
 CompactionJobInfo DescribeCompaction(const Compaction& compaction,
                                      const std::string& db_path);
+// Adds the properties of the compaction's inputs to *info. Reads their files,
+// so the DB mutex must not be held.
+void AddInputProperties(const Compaction& compaction, Env* env,
+                        CompactionJobInfo* info);
+// Adds those of the edit's tables.
+void AddOutputProperties(const VersionEdit& edit, CompactionJobInfo* info);
 // Reports to the log and the listeners that the write stall state changed.
 void ReportStall(const std::string& db_path, const std::string& family,
                  const WriteStallState& before, const WriteStallState& now,

@@ -92,7 +92,10 @@ void ObsoleteFiles::RemoveLocked() {
     if (table_cache != nullptr) table_cache->Evict(file->number);
     TableFileInfo info = {core_.directory.path(),
                           TableFileName(core_.directory.path(), file->number),
-                          file->number, file->file_size, Status()};
+                          file->number,
+                          file->file_size,
+                          Status(),
+                          nullptr};
     info.status = remove_table(info.file_path);
     if (info.status.IsNotFound()) {
       info.file_path =

@@ -88,6 +88,7 @@ void TableJobs::EndFlushLocked(const FamilyFlush& flush, uint64_t micros,
     *debt -= std::min(*debt, file.file_size);
     info->file_number = file.number;
     info->file_bytes = file.file_size;
+    if (file.reported != nullptr) info->table_properties = *file.reported;
     Log(LogLevel::kInfo, &core_.log,
         "[%s] flushed %zu memtables to table %llu, %llu bytes",
         family->name().c_str(), flush.memtables.size(),
@@ -229,6 +230,11 @@ Status TableJobs::CompactLocked(ColumnFamily* family,
       edit.AddFile(compaction.output_level, *file);
     }
     stats.moved_bytes += compaction.InputBytes();
+    if (core_.events.HasListeners()) {
+      core_.mutex()->Unlock();
+      AddInputProperties(compaction, core_.env, info);
+      core_.mutex()->Lock();
+    }
     return core_.versions->LogAndApply(family->versions(), &edit);
   }
   const TableSpace::Reservation room(&core_.space, compaction.InputBytes());
@@ -251,6 +257,10 @@ Status TableJobs::CompactLocked(ColumnFamily* family,
   const auto trace = std::make_shared<const CompactionTrace>(
       CompactionTrace{snapshots, compaction.bottommost});
   for (auto& [level, file] : *edit.mutable_new_files()) file.trace = trace;
+  if (core_.events.HasListeners()) {
+    AddInputProperties(compaction, core_.env, info);
+    if (status.ok()) AddOutputProperties(edit, info);
+  }
   const uint64_t upper_bytes =
       TotalFileSize(compaction.inputs[0]) - result.bytes_skipped[0];
   const uint64_t level_bytes =
@@ -313,7 +323,7 @@ void TableJobs::RemoveOutputs(ColumnFamily* family,
 
 Status TableJobs::DropLocked(ColumnFamily* family,
                              const std::vector<CoveredTable>& tables,
-                             bool* dropped) {
+                             const char* why, bool* dropped) {
   VersionEdit edit;
   std::vector<FileMetaData*> removed_files;
   Version* const version = family->version();
@@ -339,8 +349,8 @@ Status TableJobs::DropLocked(ColumnFamily* family,
   core_.versions->UnrefVersionLocked(version);
   if (!status.ok()) return status;
   *dropped = true;
-  Log(LogLevel::kInfo, &core_.log, "dropped %zu tables, all of it deleted",
-      edit.deleted_files().size());
+  Log(LogLevel::kInfo, &core_.log, "[%s] dropped %zu tables, %s",
+      family->name().c_str(), edit.deleted_files().size(), why);
   return status;
 }
 

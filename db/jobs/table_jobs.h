@@ -51,10 +51,11 @@ class TableJobs {
   Status CompactLocked(ColumnFamily* family, const Compaction& compaction,
                        CompactionJobInfo* info) VARVE_REQUIRES(kDbMutex);
   // Removes those of the tables that the family still has, by an edit alone.
-  // Sets *dropped if there are any. May release the mutex and reacquire it.
+  // Sets *dropped if there are any. `why` is for the log. May release the mutex
+  // and reacquire it.
   Status DropLocked(ColumnFamily* family,
-                    const std::vector<CoveredTable>& tables, bool* dropped)
-      VARVE_REQUIRES(kDbMutex);
+                    const std::vector<CoveredTable>& tables, const char* why,
+                    bool* dropped) VARVE_REQUIRES(kDbMutex);
   // Returns the snapshots whose versions a job must keep, after it chose its
   // inputs. REQUIRES: the mutex is not held.
   std::vector<SequenceNumber> ScanSnapshots() const;

@@ -138,6 +138,15 @@ void Version::FindReclaimCandidates() {
   }
 }
 
+void Version::FindMarkedLocked() {
+  has_marked_ = false;
+  for (int level = 0; level < std::max(deepest_level_, 1); ++level) {
+    for (const FileMetaData* file : levels_[level]) {
+      has_marked_ |= file->marked_for_compaction;
+    }
+  }
+}
+
 uint64_t Version::GainBytes(const FileMetaData& file) const {
   uint64_t bytes = file.reclaimable_bytes +
                    std::max(file.hidden_bytes, OwnDeadBytes(file, false));

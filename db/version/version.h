@@ -110,6 +110,14 @@ class Version {
     return reclaim_candidates_;
   }
 
+  // Returns whether a table that is not in the deepest level is marked for
+  // compaction (FileMetaData::marked_for_compaction). In level 0 any counts.
+  // Guarded by the DB mutex, like the marks.
+  bool has_marked() const { return has_marked_; }
+  // Looks for marks again. Call it when one was set, and when the version
+  // becomes the current one.
+  void FindMarkedLocked();
+
   // Returns about how many bytes a compaction of the file frees if no snapshot
   // needs them: its hidden entries, and what its deletions hide.
   uint64_t GainBytes(const FileMetaData& file) const;
@@ -245,6 +253,7 @@ class Version {
   bool has_waste_ = false;
   uint64_t entry_bytes_ = 0;  // Average in the deepest level; 0 if unknown.
   std::vector<ReclaimCandidate> reclaim_candidates_;
+  bool has_marked_ = false;
   int refs_ = 0;
 };
 

@@ -110,6 +110,7 @@ Status VersionBuilder::ApplyTo(VersionEdit* edit, Files* deleted) {
     } else {
       meta = new FileMetaData(std::move(file));
       meta->refs = 0;
+      meta->reported.reset();
       meta->being_compacted = false;
     }
     files->emplace_hint(place, number, meta);

@@ -49,6 +49,7 @@ enum Tag : uint32_t {
 // Tags of the custom fields of kNewFile4.
 enum CustomTag : uint32_t {
   kTerminate = 1,
+  kNeedCompaction = 2,
   kMinLogNumberToKeepHack = 3,
   kOldestBlobFile = 4,
   kOldestAncestorTime = 5,
@@ -96,6 +97,10 @@ void EncodeFile(std::string* out, int level, const FileMetaData& file) {
   }
   if (file.times.file_creation_s != 0) {
     PutNumberField(out, kFileCreationTime, file.times.file_creation_s);
+  }
+  if (file.marked_for_compaction) {
+    PutVarint32(out, kNeedCompaction);
+    PutLengthPrefixedSlice(out, Slice("\1", 1));
   }
   out->append(file.other_fields);
   PutVarint32(out, kTerminate);
@@ -175,6 +180,10 @@ Status DecodeCustomFields(Slice* input, FileMetaData* file,
       return Malformed("custom field");
     }
     switch (tag) {
+      case kNeedCompaction:
+        if (field.size() != 1) return Malformed("mark of a new file");
+        file->marked_for_compaction = field[0] == 1;
+        continue;  // EncodeTo writes it from the member.
       case kMinLogNumberToKeepHack:
         if (field.size() != 8) return Malformed("minimum log number");
         *min_log_number = DecodeFixed64(field.data());

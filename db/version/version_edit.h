@@ -19,6 +19,7 @@
 #include "table/reader/table_cache.h"
 #include "varve/slice.h"
 #include "varve/status.h"
+#include "varve/table_properties.h"
 
 namespace varve {
 
@@ -83,6 +84,9 @@ struct FileMetaData {
   // Guarded by the DB mutex.
   int refs = 0;  // The number of versions that hold it.
   bool being_compacted = false;
+  // A collector of properties, or the program, wants it compacted. In the
+  // MANIFEST.
+  bool marked_for_compaction = false;
 
   // Bytes of entries (keys and values) that were kept only because the snapshot
   // with this number sees them. In memory only. Immutable after the file is
@@ -104,6 +108,9 @@ struct FileMetaData {
   // The counts of the table's entries, if it was written or opened in this
   // process before it was added to a version. See FindDead.
   DeadEntries dead;
+
+  // For events about the new table. Null once a version has the file.
+  std::shared_ptr<const TableProperties> reported;
 
   // The cached handle of the open table. Reads fill it.
   mutable CachedTableHandle table;

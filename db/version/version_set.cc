@@ -96,6 +96,7 @@ void VersionSet::RemoveFamilyLocked(FamilyVersions* family) {
 
 void VersionSet::InstallLocked(FamilyVersions* family, Version* version) {
   version->RefLocked();
+  version->FindMarkedLocked();
   live_versions_.push_back(version);
   Version* const old = std::exchange(family->current_, version);
   if (old != nullptr) UnrefVersionLocked(old);

@@ -281,6 +281,13 @@ std::vector<std::pair<uint64_t, uint64_t>> WalSet::SizesFromLocked(
   return sizes;
 }
 
+std::vector<std::pair<uint64_t, uint64_t>> WalSet::AllSizesLocked() const {
+  std::vector<std::pair<uint64_t, uint64_t>> sizes = SizesFromLocked(0);
+  for (const Wal& wal : obsolete_) sizes.emplace_back(wal.number, wal.bytes);
+  std::sort(sizes.begin(), sizes.end());
+  return sizes;
+}
+
 uint64_t WalSet::OldestAgeMicrosLocked() const {
   if (wals_.empty()) return 0;
   const uint64_t now_us = MonotonicMicros(db_directory_->env());

@@ -166,6 +166,10 @@ class WalSet {
   // Returns the numbers and sizes of the logs from `number` on.
   std::vector<std::pair<uint64_t, uint64_t>> SizesFromLocked(
       uint64_t number) const VARVE_REQUIRES(kDbMutex);
+  // Returns those of all logs that exist, by number: also of obsolete ones
+  // whose removal has not begun.
+  std::vector<std::pair<uint64_t, uint64_t>> AllSizesLocked() const
+      VARVE_REQUIRES(kDbMutex);
   // Marks the logs before `number` as obsolete.
   void ReleaseLocked(uint64_t number) VARVE_REQUIRES(kDbMutex);
   bool HasObsoleteLocked() const VARVE_REQUIRES(kDbMutex) {

@@ -519,10 +519,12 @@ class VARVE_EXPORT DB {
   virtual Status EnableFileDeletions();
   // Stores the names, with a slash in front, of the tables, CURRENT, the
   // MANIFEST and the OPTIONS file, and the MANIFEST's valid bytes. Flushes all
-  // families first if `flush` is true. Logs are not among them.
+  // families first if `flush` is true. Logs are not among them. A copy needs
+  // the logs of GetSortedWalFiles, too, even after a flush.
   virtual Status GetLiveFiles(std::vector<std::string>* files,
                               uint64_t* manifest_file_size, bool flush = true);
-  // Stores all files of one state of the database, with logs.
+  // Stores all files of one state of the database, with logs. Waits for
+  // writers, so a listener must not call it.
   virtual Status GetLiveFilesStorageInfo(
       const LiveFilesStorageInfoOptions& options,
       std::vector<LiveFileStorageInfo>* files);
@@ -530,11 +532,12 @@ class VARVE_EXPORT DB {
   virtual void GetLiveFilesMetaData(std::vector<LiveFileMetaData>* metadata);
   virtual void GetColumnFamilyMetaData(ColumnFamilyHandle* family,
                                        ColumnFamilyMetaData* metadata);
-  // Stores all logs, oldest first; the newest log.
+  // Store all logs, oldest first, and obsolete ones as long as they exist; the
+  // newest log, or null before the first write. As above for listeners.
   virtual Status GetSortedWalFiles(VectorWalPtr* files);
   virtual Status GetCurrentWalFile(std::unique_ptr<WalFile>* file);
   // Stores the smallest creation time of the tables, in seconds since 1970, or
-  // 0 if one does not know its own.
+  // 0 if one does not know its own. UINT64_MAX without tables.
   virtual Status GetCreationTimeOfOldestFile(uint64_t* creation_time);
 
   // Removes the tables that lie as a whole in one of the ranges, without a
@@ -544,15 +547,17 @@ class VARVE_EXPORT DB {
   virtual Status DeleteFilesInRanges(ColumnFamilyHandle* family,
                                      const RangePtr* ranges, size_t count,
                                      bool include_end = true);
-  // Compacts the named tables into `output_level`. Returns InvalidArgument if
-  // one does not exist, and Aborted if one is in a compaction. The new tables'
-  // names are stored in *outputs unless it is null.
+  // Compacts the named tables, and those that must go with them, into
+  // `output_level`. A name can be a path. Returns InvalidArgument if one does
+  // not exist or is below that level, and Aborted if one is in a compaction.
+  // The new tables' paths are stored in *outputs unless it is null.
   virtual Status CompactFiles(const CompactionOptions& options,
                               ColumnFamilyHandle* family,
                               const std::vector<std::string>& inputs,
                               int output_level,
                               std::vector<std::string>* outputs = nullptr);
-  // Marks the tables of [*begin, *end] for compaction, and returns.
+  // Marks the tables of [*begin, *end] for compaction, and returns. Those of
+  // the deepest level stay as they are.
   virtual Status SuggestCompactRange(ColumnFamilyHandle* family,
                                      const Slice* begin, const Slice* end);
   // Moves all tables of level 0 to the empty `target_level`. Returns
@@ -560,7 +565,7 @@ class VARVE_EXPORT DB {
   virtual Status PromoteL0(ColumnFamilyHandle* family, int target_level);
 
   // Store the properties of all tables, or of the tables that overlap the
-  // ranges. Reads files that are not open.
+  // ranges with their limits, by path. Read the files.
   virtual Status GetPropertiesOfAllTables(ColumnFamilyHandle* family,
                                           TablePropertiesCollection* result);
   virtual Status GetPropertiesOfTablesInRange(

@@ -5,11 +5,13 @@
 // Options::listeners.
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include "varve/export.h"
 #include "varve/status.h"
+#include "varve/table_properties.h"
 
 namespace varve {
 
@@ -22,6 +24,7 @@ struct FlushJobInfo {
   // The table's number; 0 before it is created, or if none was needed.
   uint64_t file_number = 0;
   uint64_t file_bytes = 0;
+  TableProperties table_properties;  // Of that table; at the end only.
   uint64_t micros = 0;
   Status status;
 };
@@ -40,6 +43,9 @@ struct CompactionJobInfo {
   uint64_t output_bytes = 0;
   bool trivial_move = false;  // Tables change level and are not rewritten.
   const char* reason = "";
+  // Of the input and output tables, by path; at the end only. An input that
+  // cannot be read is left out.
+  TablePropertiesCollection table_properties;
   uint64_t micros = 0;
   Status status;
 };
@@ -77,6 +83,8 @@ struct TableFileInfo {
   uint64_t file_number = 0;
   uint64_t file_bytes = 0;
   Status status;  // Of its creation or removal.
+  // At the creation only; null after an error.
+  std::shared_ptr<const TableProperties> table_properties;
 };
 
 // The methods may be called at any time, by threads of the engine or by program

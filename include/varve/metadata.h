@@ -14,7 +14,7 @@
 
 namespace varve {
 
-// What a file of a database is.
+// The kind of a file of a database.
 enum class FileType : uint8_t {
   kWalFile,
   kDBLockFile,
@@ -118,7 +118,7 @@ class VARVE_EXPORT WalFile {
   virtual std::string PathName() const = 0;
   virtual uint64_t LogNumber() const = 0;
   virtual WalFileType Type() const = 0;
-  // Returns the sequence number of its first update, or 0 if it has none.
+  // Returns the sequence number of its first update, or 0 if it has none yet.
   virtual uint64_t StartSequence() const = 0;
   virtual uint64_t SizeFileBytes() const = 0;
 };
