@@ -18,6 +18,7 @@
 // or is derived from.
 
 #include "varve/rocksdb/db.h"            // IWYU pragma: export
+#include "varve/rocksdb/files.h"         // IWYU pragma: export
 #include "varve/rocksdb/listener.h"      // IWYU pragma: export
 #include "varve/rocksdb/options.h"       // IWYU pragma: export
 #include "varve/rocksdb/statistics.h"    // IWYU pragma: export

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "compat/rocksdb/callbacks/callback_state.h"
+#include "compat/rocksdb/callbacks/table_properties.h"
 #include "varve/listener.h"
 #include "varve/status.h"
 
@@ -27,6 +28,7 @@ rocksdb_t* FindOpenDatabase(const std::string& path);
 struct rocksdb_flushjobinfo_t {
   const varve::FlushJobInfo& rep;
   const std::string file_path;
+  const rocksdb_table_properties_t table_properties{rep.table_properties};
 };
 
 struct rocksdb_compaction_file_info_t {

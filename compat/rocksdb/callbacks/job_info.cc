@@ -22,6 +22,8 @@ constexpr CompactionReason kReasons[] = {
     {"level 0 has enough files", 1},
     {"level is over its size", 2},
     {"asked for", 9},
+    {"chosen by the program", 9},
+    {"marked for compaction", 10},
     {"much of level 0 is deleted", 10},
     {"many of its entries are dead", 10},
     {"its deletions hide much", 10},
@@ -111,6 +113,11 @@ const char* rocksdb_flushjobinfo_file_path(const rocksdb_flushjobinfo_t* info,
 
 uint64_t rocksdb_flushjobinfo_file_number(const rocksdb_flushjobinfo_t* info) {
   return info == nullptr ? 0 : info->rep.file_number;
+}
+
+const rocksdb_table_properties_t* rocksdb_flushjobinfo_table_properties(
+    const rocksdb_flushjobinfo_t* info) {
+  return info == nullptr ? nullptr : &info->table_properties;
 }
 
 // ---- Compactions ----

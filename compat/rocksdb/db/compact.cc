@@ -1,7 +1,14 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// Manual compactions and background work.
+// Manual compactions, also of chosen tables, and background work.
 
+#include <fields.h>
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "compat/rocksdb/callbacks/event_listener.h"
 #include "compat/rocksdb/db/arguments.h"
 #include "compat/rocksdb/db/families.h"
 #include "compat/rocksdb/db/handles.h"
@@ -26,14 +33,36 @@ struct KeyRange {
   }
 };
 
+// Calls `call` with the bounds of the range as the engine has them.
+template <typename Call>
+Status WithBounds(const KeyRange& range, Call call) {
+  const Slice begin = range.begin.data != nullptr ? range.begin.slice() : "";
+  const Slice end = range.end.data != nullptr ? range.end.slice() : "";
+  return call(range.begin.data != nullptr ? &begin : nullptr,
+              range.end.data != nullptr ? &end : nullptr);
+}
+
 // Compacts a range of a family; null is the default one.
 Status Compact(rocksdb_t* db, ColumnFamilyHandle* family,
                const CompactRangeOptions& options, const KeyRange& range) {
-  const Slice begin = range.begin.data != nullptr ? range.begin.slice() : "";
-  const Slice end = range.end.data != nullptr ? range.end.slice() : "";
-  return db->db->CompactRange(options, family,
-                              range.begin.data != nullptr ? &begin : nullptr,
-                              range.end.data != nullptr ? &end : nullptr);
+  return WithBounds(range, [&](const Slice* begin, const Slice* end) {
+    return db->db->CompactRange(options, family, begin, end);
+  });
+}
+
+Status Suggest(rocksdb_t* db, ColumnFamilyHandle* family,
+               const KeyRange& range) {
+  return WithBounds(range, [&](const Slice* begin, const Slice* end) {
+    return db->db->SuggestCompactRange(family, begin, end);
+  });
+}
+
+Status DeleteFiles(rocksdb_t* db, ColumnFamilyHandle* family,
+                   const KeyRange& range) {
+  return WithBounds(range, [&](const Slice* begin, const Slice* end) {
+    const RangePtr files{begin, end};
+    return db->db->DeleteFilesInRanges(family, &files, 1, true);
+  });
 }
 
 // For calls without an error argument: writes an error to LOG.
@@ -59,15 +88,60 @@ void CompactOrLog(rocksdb_t* db, ColumnFamilyHandle* family,
   }
 }
 
+// Stores copies of the names, from malloc.
+void CopyNames(const std::vector<std::string>& names, char*** copies,
+               size_t* count) {
+  if (count != nullptr) *count = names.size();
+  if (copies == nullptr) return;
+  *copies = static_cast<char**>(calloc(names.size() + 1, sizeof(char*)));
+  for (size_t i = 0; *copies != nullptr && i < names.size(); ++i) {
+    (*copies)[i] = CopyBytes(names[i]);
+  }
+}
+
+void CompactFiles(rocksdb_t* db, ColumnFamilyHandle* family,
+                  const rocksdb_compaction_options_t& options,
+                  const ArrayOf<const char*>& inputs, int output_level,
+                  int output_path_id, char*** output_file_names,
+                  size_t* num_output_file_names,
+                  rocksdb_compactionjobinfo_t* info, char** errptr) {
+  if (output_path_id > 0) {
+    Failed(errptr, Missing("databases in several paths"));
+    return;
+  }
+  if (info != nullptr) {
+    Failed(errptr, Missing("facts of a compaction of chosen files"));
+    return;
+  }
+  CompactionOptions converted;
+  // RocksDB's word for the level's own.
+  constexpr int kLevels = 255;
+  if (options.compression != kLevels) {
+    converted.compression = static_cast<CompressionType>(options.compression);
+  }
+  converted.output_file_size_limit = options.output_file_size_limit;
+  const std::vector<std::string> names(inputs.entries,
+                                       inputs.entries + inputs.count);
+  std::vector<std::string> outputs;
+  if (!Failed(errptr, db->db->CompactFiles(converted, family, names,
+                                           output_level, &outputs))) {
+    CopyNames(outputs, output_file_names, num_output_file_names);
+  }
+}
+
 }  // namespace
 }  // namespace varve::rocksdb_c
 
 using varve::Status;
+using varve::rocksdb_c::ArrayOf;
+using varve::rocksdb_c::CompactFiles;
+using varve::rocksdb_c::DeleteFiles;
 using varve::rocksdb_c::Failed;
 using varve::rocksdb_c::FamilyOf;
 using varve::rocksdb_c::Given;
 using varve::rocksdb_c::KeyRange;
 using varve::rocksdb_c::Open;
+using varve::rocksdb_c::Suggest;
 using varve::rocksdb_c::Usable;
 
 extern "C" {
@@ -113,16 +187,13 @@ void rocksdb_compact_range_cf_opt(rocksdb_t* db,
                         {limit_key, limit_key_len, "limit_key"}});
 }
 
-// RocksDB only marks the tables. Here the compaction has ended when these
-// return.
 void rocksdb_suggest_compact_range(rocksdb_t* db, const char* start_key,
                                    size_t start_key_len, const char* limit_key,
                                    size_t limit_key_len, char** errptr) {
   const KeyRange range{{start_key, start_key_len, "start_key"},
                        {limit_key, limit_key_len, "limit_key"}};
   if (!Usable(errptr, Open{db}, range)) return;
-  Failed(errptr,
-         Compact(db, nullptr, {.exclusive_manual_compaction = false}, range));
+  Failed(errptr, Suggest(db, nullptr, range));
 }
 
 void rocksdb_suggest_compact_range_cf(
@@ -132,8 +203,71 @@ void rocksdb_suggest_compact_range_cf(
   const KeyRange range{{start_key, start_key_len, "start_key"},
                        {limit_key, limit_key_len, "limit_key"}};
   if (!Usable(errptr, Open{db}, FamilyOf{column_family, db}, range)) return;
-  Failed(errptr, Compact(db, column_family->rep.get(),
-                         {.exclusive_manual_compaction = false}, range));
+  Failed(errptr, Suggest(db, column_family->rep.get(), range));
+}
+
+void rocksdb_delete_file_in_range(rocksdb_t* db, const char* start_key,
+                                  size_t start_key_len, const char* limit_key,
+                                  size_t limit_key_len, char** errptr) {
+  const KeyRange range{{start_key, start_key_len, "start_key"},
+                       {limit_key, limit_key_len, "limit_key"}};
+  if (!Usable(errptr, Open{db}, range)) return;
+  Failed(errptr, DeleteFiles(db, nullptr, range));
+}
+
+void rocksdb_delete_file_in_range_cf(
+    rocksdb_t* db, rocksdb_column_family_handle_t* column_family,
+    const char* start_key, size_t start_key_len, const char* limit_key,
+    size_t limit_key_len, char** errptr) {
+  const KeyRange range{{start_key, start_key_len, "start_key"},
+                       {limit_key, limit_key_len, "limit_key"}};
+  if (!Usable(errptr, Open{db}, FamilyOf{column_family, db}, range)) return;
+  Failed(errptr, DeleteFiles(db, column_family->rep.get(), range));
+}
+
+void rocksdb_compact_files(rocksdb_t* db,
+                           const rocksdb_compaction_options_t* options,
+                           const char* const* input_file_names,
+                           size_t num_input_file_names, int output_level,
+                           int output_path_id, char*** output_file_names,
+                           size_t* num_output_file_names,
+                           rocksdb_compactionjobinfo_t* compaction_job_info,
+                           char** errptr) {
+  const ArrayOf<const char*> inputs{
+      input_file_names, static_cast<ptrdiff_t>(num_input_file_names),
+      "input_file_names"};
+  if (!Usable(errptr, Open{db}, Given{options, "options"}, inputs)) return;
+  CompactFiles(db, nullptr, *options, inputs, output_level, output_path_id,
+               output_file_names, num_output_file_names, compaction_job_info,
+               errptr);
+}
+
+void rocksdb_compact_files_cf(rocksdb_t* db,
+                              rocksdb_column_family_handle_t* column_family,
+                              const rocksdb_compaction_options_t* options,
+                              const char* const* input_file_names,
+                              size_t num_input_file_names, int output_level,
+                              int output_path_id, char*** output_file_names,
+                              size_t* num_output_file_names,
+                              rocksdb_compactionjobinfo_t* compaction_job_info,
+                              char** errptr) {
+  const ArrayOf<const char*> inputs{
+      input_file_names, static_cast<ptrdiff_t>(num_input_file_names),
+      "input_file_names"};
+  if (!Usable(errptr, Open{db}, FamilyOf{column_family, db},
+              Given{options, "options"}, inputs)) {
+    return;
+  }
+  CompactFiles(db, column_family->rep.get(), *options, inputs, output_level,
+               output_path_id, output_file_names, num_output_file_names,
+               compaction_job_info, errptr);
+}
+
+void rocksdb_compact_files_output_file_names_destroy(
+    char** output_file_names, size_t num_output_file_names) {
+  if (output_file_names == nullptr) return;
+  for (size_t i = 0; i < num_output_file_names; ++i) free(output_file_names[i]);
+  free(output_file_names);
 }
 
 // Manual compactions that run are not stopped. As by RocksDB, an enable that

@@ -1,24 +1,17 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
 // The table files of all column families.
+#include "compat/rocksdb/db/live_files.h"
 
 #include <string>
-#include <vector>
 
-#include "compat/rocksdb/db/families.h"
 #include "compat/rocksdb/db/handles.h"
-#include "compat/rocksdb/db/tables.h"
-
-struct rocksdb_livefiles_t {
-  std::string directory;
-  std::vector<varve::rocksdb_c::TableFile> tables;
-};
 
 namespace varve::rocksdb_c {
 namespace {
 
 // Returns null if there is no such table.
-const TableFile* At(const rocksdb_livefiles_t* files, int index) {
+const LiveFileMetaData* At(const rocksdb_livefiles_t* files, int index) {
   if (files == nullptr || index < 0 ||
       static_cast<size_t>(index) >= files->tables.size()) {
     return nullptr;
@@ -26,12 +19,19 @@ const TableFile* At(const rocksdb_livefiles_t* files, int index) {
   return &files->tables[static_cast<size_t>(index)];
 }
 
-const char* Text(const TableFile* table, const std::string TableFile::*field) {
+template <typename Part>
+const char* Text(const LiveFileMetaData* table,
+                 const std::string Part::*field) {
   return table != nullptr ? (table->*field).c_str() : nullptr;
 }
 
-const char* Key(const TableFile* table, const std::string TableFile::*field,
-                size_t* size) {
+template <typename Part>
+uint64_t Number(const LiveFileMetaData* table, const uint64_t Part::*field) {
+  return table != nullptr ? table->*field : 0;
+}
+
+const char* Key(const LiveFileMetaData* table,
+                const std::string SstFileMetaData::*field, size_t* size) {
   if (size != nullptr) *size = table != nullptr ? (table->*field).size() : 0;
   return table != nullptr ? (table->*field).data() : nullptr;
 }
@@ -39,25 +39,19 @@ const char* Key(const TableFile* table, const std::string TableFile::*field,
 }  // namespace
 }  // namespace varve::rocksdb_c
 
+using varve::LiveFileMetaData;
+using varve::SstFileMetaData;
 using varve::rocksdb_c::At;
 using varve::rocksdb_c::Key;
-using varve::rocksdb_c::TableFile;
+using varve::rocksdb_c::Number;
 using varve::rocksdb_c::Text;
 
 extern "C" {
 
 const rocksdb_livefiles_t* rocksdb_livefiles(rocksdb_t* db) {
   if (!varve::rocksdb_c::Open{db}.ok()) return nullptr;
-  auto* const files = new rocksdb_livefiles_t{db->path, {}};
-  for (const auto& family : varve::rocksdb_c::AllFamilies(db)) {
-    for (TableFile& table : varve::rocksdb_c::TablesOf(
-             db->db, family.get(),
-             family != nullptr ? family->GetName()
-                               : varve::kDefaultColumnFamilyName)) {
-      table.name.insert(table.name.begin(), '/');
-      files->tables.push_back(std::move(table));
-    }
-  }
+  auto* const files = new rocksdb_livefiles_t;
+  db->db->GetLiveFilesMetaData(&files->tables);
   return files;
 }
 
@@ -67,36 +61,53 @@ int rocksdb_livefiles_count(const rocksdb_livefiles_t* lf) {
 
 const char* rocksdb_livefiles_column_family_name(const rocksdb_livefiles_t* lf,
                                                  int index) {
-  return Text(At(lf, index), &TableFile::family);
+  return Text(At(lf, index), &LiveFileMetaData::column_family_name);
 }
 
 const char* rocksdb_livefiles_name(const rocksdb_livefiles_t* lf, int index) {
-  return Text(At(lf, index), &TableFile::name);
+  return Text(At(lf, index), &SstFileMetaData::name);
 }
 
 const char* rocksdb_livefiles_directory(const rocksdb_livefiles_t* lf,
                                         int index) {
-  return At(lf, index) != nullptr ? lf->directory.c_str() : nullptr;
+  return Text(At(lf, index), &varve::FileStorageInfo::directory);
 }
 
 int rocksdb_livefiles_level(const rocksdb_livefiles_t* lf, int index) {
-  const TableFile* const table = At(lf, index);
+  const LiveFileMetaData* const table = At(lf, index);
   return table != nullptr ? table->level : 0;
 }
 
 size_t rocksdb_livefiles_size(const rocksdb_livefiles_t* lf, int index) {
-  const TableFile* const table = At(lf, index);
-  return table != nullptr ? table->bytes : 0;
+  return Number(At(lf, index), &varve::FileStorageInfo::size);
 }
 
 const char* rocksdb_livefiles_smallestkey(const rocksdb_livefiles_t* lf,
                                           int index, size_t* size) {
-  return Key(At(lf, index), &TableFile::smallest_key, size);
+  return Key(At(lf, index), &SstFileMetaData::smallestkey, size);
 }
 
 const char* rocksdb_livefiles_largestkey(const rocksdb_livefiles_t* lf,
                                          int index, size_t* size) {
-  return Key(At(lf, index), &TableFile::largest_key, size);
+  return Key(At(lf, index), &SstFileMetaData::largestkey, size);
+}
+
+uint64_t rocksdb_livefiles_smallest_seqno(const rocksdb_livefiles_t* lf,
+                                          int index) {
+  return Number(At(lf, index), &SstFileMetaData::smallest_seqno);
+}
+
+uint64_t rocksdb_livefiles_largest_seqno(const rocksdb_livefiles_t* lf,
+                                         int index) {
+  return Number(At(lf, index), &SstFileMetaData::largest_seqno);
+}
+
+uint64_t rocksdb_livefiles_entries(const rocksdb_livefiles_t* lf, int index) {
+  return Number(At(lf, index), &SstFileMetaData::num_entries);
+}
+
+uint64_t rocksdb_livefiles_deletions(const rocksdb_livefiles_t* lf, int index) {
+  return Number(At(lf, index), &SstFileMetaData::num_deletions);
 }
 
 void rocksdb_livefiles_destroy(const rocksdb_livefiles_t* lf) { delete lf; }

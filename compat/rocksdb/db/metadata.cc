@@ -8,25 +8,13 @@
 #include <vector>
 
 #include "compat/rocksdb/db/handles.h"
-#include "compat/rocksdb/db/tables.h"
+#include "varve/metadata.h"
 
 namespace varve::rocksdb_c {
 namespace {
 
-struct FamilyTables {
-  struct Level {
-    int number = 0;
-    uint64_t bytes = 0;
-    std::vector<TableFile> tables;
-  };
-
-  std::string name;
-  std::string directory;
-  std::vector<Level> levels;
-};
-
 // Levels and tables refer to the family's, which the program may destroy first.
-using FamilyTablesPtr = std::shared_ptr<const FamilyTables>;
+using FamilyTablesPtr = std::shared_ptr<const ColumnFamilyMetaData>;
 
 }  // namespace
 }  // namespace varve::rocksdb_c
@@ -37,12 +25,12 @@ struct rocksdb_column_family_metadata_t {
 
 struct rocksdb_level_metadata_t {
   varve::rocksdb_c::FamilyTablesPtr family;
-  const varve::rocksdb_c::FamilyTables::Level* rep;
+  const varve::LevelMetaData* rep;
 };
 
 struct rocksdb_sst_file_metadata_t {
   varve::rocksdb_c::FamilyTablesPtr family;
-  const varve::rocksdb_c::TableFile* rep;
+  const varve::SstFileMetaData* rep;
 };
 
 namespace varve::rocksdb_c {
@@ -50,65 +38,52 @@ namespace {
 
 using MetadataOptions = rocksdb_column_family_metadata_options_t;
 
-// A family of a call. `rep` is null for the default one.
-struct Source {
-  ColumnFamilyHandle* rep;
-  std::string name;
-};
-
-// Returns whether the options, which may be null, let the table through.
-bool IsWanted(const MetadataOptions* options, const Comparator& comparator,
-              const TableFile& table) {
-  if (options == nullptr) return true;
-  if (options->level >= 0 && table.level != options->level) return false;
-  if (options->start_key.has_value() &&
-      comparator.Compare(table.largest_key, *options->start_key) < 0) {
+// Returns whether the options let the table through.
+bool IsWanted(const MetadataOptions& options, const Comparator& comparator,
+              const SstFileMetaData& table) {
+  if (options.start_key.has_value() &&
+      comparator.Compare(table.largestkey, *options.start_key) < 0) {
     return false;
   }
-  return !options->end_key.has_value() ||
-         comparator.Compare(table.smallest_key, *options->end_key) <= 0;
+  return !options.end_key.has_value() ||
+         comparator.Compare(table.smallestkey, *options.end_key) <= 0;
 }
 
-// Returns the number of levels that the engine knows.
-int LevelCount(DB* db, ColumnFamilyHandle* family) {
-  int count = 0;
-  uint64_t tables = 0;
-  while (db->GetIntProperty(
-      family, "varve.num-files-at-level" + std::to_string(count), &tables)) {
-    ++count;
-  }
-  return count;
-}
-
-// With options, levels without a wanted table are left out, as by RocksDB.
-rocksdb_column_family_metadata_t* Describe(rocksdb_t* db, const Source& source,
-                                           const MetadataOptions* options) {
-  const ColumnFamilyHandle* const handle =
-      source.rep != nullptr ? source.rep : db->db->DefaultColumnFamily();
-  auto family = std::make_shared<FamilyTables>();
-  family->name = source.name;
-  family->directory = db->path;
-  family->levels.resize(static_cast<size_t>(LevelCount(db->db, source.rep)));
-  for (size_t i = 0; i < family->levels.size(); ++i) {
-    family->levels[i].number = static_cast<int>(i);
-  }
-  for (TableFile& table : TablesOf(db->db, source.rep, source.name)) {
-    if (!IsWanted(options, *handle->GetComparator(), table)) continue;
-    FamilyTables::Level& level =
-        family->levels[static_cast<size_t>(table.level)];
-    level.bytes += table.bytes;
-    level.tables.push_back(std::move(table));
-  }
-  if (options != nullptr) {
-    std::erase_if(family->levels, [](const FamilyTables::Level& level) {
-      return level.tables.empty();
+// Leaves the wanted tables, and no level without one, as RocksDB does.
+void Filter(const MetadataOptions& options, const Comparator& comparator,
+            ColumnFamilyMetaData* family) {
+  family->size = 0;
+  family->file_count = 0;
+  for (LevelMetaData& level : family->levels) {
+    std::erase_if(level.files, [&](const SstFileMetaData& table) {
+      return (options.level >= 0 && level.level != options.level) ||
+             !IsWanted(options, comparator, table);
     });
+    level.size = 0;
+    for (const SstFileMetaData& table : level.files) level.size += table.size;
+    family->size += level.size;
+    family->file_count += level.files.size();
+  }
+  std::erase_if(family->levels,
+                [](const LevelMetaData& level) { return level.files.empty(); });
+}
+
+// Describes a family; null is the default one. `options` may be null.
+rocksdb_column_family_metadata_t* Describe(rocksdb_t* db,
+                                           ColumnFamilyHandle* rep,
+                                           const MetadataOptions* options) {
+  auto family = std::make_shared<ColumnFamilyMetaData>();
+  db->db->GetColumnFamilyMetaData(rep, family.get());
+  if (options != nullptr) {
+    const ColumnFamilyHandle* const handle =
+        rep != nullptr ? rep : db->db->DefaultColumnFamily();
+    Filter(*options, *handle->GetComparator(), family.get());
   }
   return new rocksdb_column_family_metadata_t{std::move(family)};
 }
 
 char* CopyKey(const rocksdb_sst_file_metadata_t* file,
-              const std::string TableFile::*field, size_t* size) {
+              const std::string SstFileMetaData::*field, size_t* size) {
   if (size != nullptr) *size = 0;
   if (file == nullptr || size == nullptr) return nullptr;
   *size = (file->rep->*field).size();
@@ -135,7 +110,7 @@ const char* GetKey(const MetadataOptions* options,
 }  // namespace
 }  // namespace varve::rocksdb_c
 
-using varve::kDefaultColumnFamilyName;
+using varve::SstFileMetaData;
 using varve::rocksdb_c::CopyBytes;
 using varve::rocksdb_c::CopyKey;
 using varve::rocksdb_c::Describe;
@@ -143,7 +118,6 @@ using varve::rocksdb_c::FamilyOf;
 using varve::rocksdb_c::GetKey;
 using varve::rocksdb_c::Open;
 using varve::rocksdb_c::SetKey;
-using varve::rocksdb_c::TableFile;
 
 extern "C" {
 
@@ -180,20 +154,20 @@ const char* rocksdb_column_family_metadata_options_get_end_key(
 rocksdb_column_family_metadata_t* rocksdb_get_column_family_metadata(
     rocksdb_t* db) {
   if (!Open{db}.ok()) return nullptr;
-  return Describe(db, {nullptr, kDefaultColumnFamilyName}, nullptr);
+  return Describe(db, nullptr, nullptr);
 }
 
 rocksdb_column_family_metadata_t* rocksdb_get_column_family_metadata_cf(
     rocksdb_t* db, rocksdb_column_family_handle_t* column_family) {
   if (!Open{db}.ok() || !FamilyOf{column_family, db}.ok()) return nullptr;
-  return Describe(db, {column_family->rep.get(), column_family->name}, nullptr);
+  return Describe(db, column_family->rep.get(), nullptr);
 }
 
 rocksdb_column_family_metadata_t*
 rocksdb_get_column_family_metadata_with_options(
     rocksdb_t* db, const rocksdb_column_family_metadata_options_t* options) {
   if (!Open{db}.ok() || options == nullptr) return nullptr;
-  return Describe(db, {nullptr, kDefaultColumnFamilyName}, options);
+  return Describe(db, nullptr, options);
 }
 
 rocksdb_column_family_metadata_t*
@@ -204,7 +178,7 @@ rocksdb_get_column_family_metadata_cf_with_options(
       options == nullptr) {
     return nullptr;
   }
-  return Describe(db, {column_family->rep.get(), column_family->name}, options);
+  return Describe(db, column_family->rep.get(), options);
 }
 
 void rocksdb_column_family_metadata_destroy(
@@ -214,18 +188,12 @@ void rocksdb_column_family_metadata_destroy(
 
 uint64_t rocksdb_column_family_metadata_get_size(
     rocksdb_column_family_metadata_t* cf_meta) {
-  uint64_t bytes = 0;
-  if (cf_meta == nullptr) return bytes;
-  for (const auto& level : cf_meta->rep->levels) bytes += level.bytes;
-  return bytes;
+  return cf_meta != nullptr ? cf_meta->rep->size : 0;
 }
 
 size_t rocksdb_column_family_metadata_get_file_count(
     rocksdb_column_family_metadata_t* cf_meta) {
-  size_t count = 0;
-  if (cf_meta == nullptr) return count;
-  for (const auto& level : cf_meta->rep->levels) count += level.tables.size();
-  return count;
+  return cf_meta != nullptr ? cf_meta->rep->file_count : 0;
 }
 
 char* rocksdb_column_family_metadata_get_name(
@@ -251,25 +219,25 @@ void rocksdb_level_metadata_destroy(rocksdb_level_metadata_t* level_meta) {
 }
 
 int rocksdb_level_metadata_get_level(rocksdb_level_metadata_t* level_meta) {
-  return level_meta != nullptr ? level_meta->rep->number : 0;
+  return level_meta != nullptr ? level_meta->rep->level : 0;
 }
 
 uint64_t rocksdb_level_metadata_get_size(rocksdb_level_metadata_t* level_meta) {
-  return level_meta != nullptr ? level_meta->rep->bytes : 0;
+  return level_meta != nullptr ? level_meta->rep->size : 0;
 }
 
 size_t rocksdb_level_metadata_get_file_count(
     rocksdb_level_metadata_t* level_meta) {
-  return level_meta != nullptr ? level_meta->rep->tables.size() : 0;
+  return level_meta != nullptr ? level_meta->rep->files.size() : 0;
 }
 
 rocksdb_sst_file_metadata_t* rocksdb_level_metadata_get_sst_file_metadata(
     rocksdb_level_metadata_t* level_meta, size_t i) {
-  if (level_meta == nullptr || i >= level_meta->rep->tables.size()) {
+  if (level_meta == nullptr || i >= level_meta->rep->files.size()) {
     return nullptr;
   }
   return new rocksdb_sst_file_metadata_t{level_meta->family,
-                                         &level_meta->rep->tables[i]};
+                                         &level_meta->rep->files[i]};
 }
 
 // ---- Tables -----------------------------------------------------------------
@@ -280,28 +248,28 @@ void rocksdb_sst_file_metadata_destroy(rocksdb_sst_file_metadata_t* file_meta) {
 
 char* rocksdb_sst_file_metadata_get_relative_filename(
     rocksdb_sst_file_metadata_t* file_meta) {
-  return file_meta != nullptr ? CopyBytes(file_meta->rep->name) : nullptr;
+  return file_meta != nullptr ? CopyBytes(file_meta->rep->relative_filename)
+                              : nullptr;
 }
 
 char* rocksdb_sst_file_metadata_get_directory(
     rocksdb_sst_file_metadata_t* file_meta) {
-  return file_meta != nullptr ? CopyBytes(file_meta->family->directory)
-                              : nullptr;
+  return file_meta != nullptr ? CopyBytes(file_meta->rep->directory) : nullptr;
 }
 
 uint64_t rocksdb_sst_file_metadata_get_size(
     rocksdb_sst_file_metadata_t* file_meta) {
-  return file_meta != nullptr ? file_meta->rep->bytes : 0;
+  return file_meta != nullptr ? file_meta->rep->size : 0;
 }
 
 char* rocksdb_sst_file_metadata_get_smallestkey(
     rocksdb_sst_file_metadata_t* file_meta, size_t* len) {
-  return CopyKey(file_meta, &TableFile::smallest_key, len);
+  return CopyKey(file_meta, &SstFileMetaData::smallestkey, len);
 }
 
 char* rocksdb_sst_file_metadata_get_largestkey(
     rocksdb_sst_file_metadata_t* file_meta, size_t* len) {
-  return CopyKey(file_meta, &TableFile::largest_key, len);
+  return CopyKey(file_meta, &SstFileMetaData::largestkey, len);
 }
 
 }  // extern "C"

@@ -217,6 +217,26 @@ class SecondaryDb final : public StackableDB {
     return read.state->db->GetApproximateSizes(read.Of(family), ranges, count,
                                                sizes);
   }
+  void GetLiveFilesMetaData(std::vector<LiveFileMetaData>* metadata) override {
+    Newest()->db->GetLiveFilesMetaData(metadata);
+  }
+  void GetColumnFamilyMetaData(ColumnFamilyHandle* family,
+                               ColumnFamilyMetaData* metadata) override {
+    const Read read(this, ReadOptions());
+    read.state->db->GetColumnFamilyMetaData(read.Of(family), metadata);
+  }
+  Status GetPropertiesOfAllTables(ColumnFamilyHandle* family,
+                                  TablePropertiesCollection* result) override {
+    const Read read(this, ReadOptions());
+    return read.state->db->GetPropertiesOfAllTables(read.Of(family), result);
+  }
+  Status GetPropertiesOfTablesInRange(
+      ColumnFamilyHandle* family, const Range* ranges, size_t count,
+      TablePropertiesCollection* result) override {
+    const Read read(this, ReadOptions());
+    return read.state->db->GetPropertiesOfTablesInRange(read.Of(family), ranges,
+                                                        count, result);
+  }
   Status VerifyChecksum() override { return Newest()->db->VerifyChecksum(); }
   uint64_t GetLatestSequenceNumber() const override {
     return Newest()->db->GetLatestSequenceNumber();

@@ -14,6 +14,7 @@
 
 #include "varve/checkpoint.h"
 #include "varve/db.h"
+#include "varve/rocksdb/files.h"
 #include "varve/rocksdb/names.h"
 #include "varve/rocksdb/options.h"
 #include "varve/rocksdb/write_batch.h"
@@ -391,6 +392,85 @@ class DB {
     return db_->GetLatestSequenceNumber();
   }
 
+  // ---- Live files and single tables ----
+
+  Status DisableFileDeletions() { return db_->DisableFileDeletions(); }
+  // `force` undoes no more than one call.
+  Status EnableFileDeletions(bool /*force*/ = false) {
+    return db_->EnableFileDeletions();
+  }
+  Status GetLiveFiles(std::vector<std::string>& files,
+                      uint64_t* manifest_file_size, bool flush = true) {
+    return db_->GetLiveFiles(&files, manifest_file_size, flush);
+  }
+  Status GetLiveFilesStorageInfo(const LiveFilesStorageInfoOptions& options,
+                                 std::vector<LiveFileStorageInfo>* files) {
+    return db_->GetLiveFilesStorageInfo(options, files);
+  }
+  void GetLiveFilesMetaData(std::vector<LiveFileMetaData>* metadata) {
+    db_->GetLiveFilesMetaData(metadata);
+  }
+  void GetColumnFamilyMetaData(ColumnFamilyHandle* family,
+                               ColumnFamilyMetaData* metadata) {
+    db_->GetColumnFamilyMetaData(family, metadata);
+  }
+  void GetColumnFamilyMetaData(ColumnFamilyMetaData* metadata) {
+    db_->GetColumnFamilyMetaData(nullptr, metadata);
+  }
+  Status GetSortedWalFiles(VectorWalPtr& files) {
+    return db_->GetSortedWalFiles(&files);
+  }
+  Status GetCurrentWalFile(std::unique_ptr<WalFile>* file) {
+    return db_->GetCurrentWalFile(file);
+  }
+  Status GetCreationTimeOfOldestFile(uint64_t* creation_time) {
+    return db_->GetCreationTimeOfOldestFile(creation_time);
+  }
+  Status GetPropertiesOfAllTables(ColumnFamilyHandle* family,
+                                  TablePropertiesCollection* result) {
+    return db_->GetPropertiesOfAllTables(family, result);
+  }
+  Status GetPropertiesOfAllTables(TablePropertiesCollection* result) {
+    return db_->GetPropertiesOfAllTables(nullptr, result);
+  }
+  Status GetPropertiesOfTablesInRange(ColumnFamilyHandle* family,
+                                      const Range* ranges, size_t count,
+                                      TablePropertiesCollection* result) {
+    std::vector<varve::Range> converted;
+    for (size_t i = 0; i < count; ++i) {
+      converted.push_back({ranges[i].start, ranges[i].limit});
+    }
+    return db_->GetPropertiesOfTablesInRange(family, converted.data(), count,
+                                             result);
+  }
+  Status CompactFiles(const CompactionOptions& options,
+                      ColumnFamilyHandle* family,
+                      const std::vector<std::string>& inputs, int output_level,
+                      int /*output_path_id*/ = -1,
+                      std::vector<std::string>* outputs = nullptr) {
+    varve::CompactionOptions converted;
+    if (options.compression != kDisableCompressionOption) {
+      converted.compression =
+          static_cast<varve::CompressionType>(options.compression);
+    }
+    converted.output_file_size_limit = options.output_file_size_limit;
+    return db_->CompactFiles(converted, family, inputs, output_level, outputs);
+  }
+  Status CompactFiles(const CompactionOptions& options,
+                      const std::vector<std::string>& inputs, int output_level,
+                      int output_path_id = -1,
+                      std::vector<std::string>* outputs = nullptr) {
+    return CompactFiles(options, nullptr, inputs, output_level, output_path_id,
+                        outputs);
+  }
+  Status SuggestCompactRange(ColumnFamilyHandle* family, const Slice* begin,
+                             const Slice* end) {
+    return db_->SuggestCompactRange(family, begin, end);
+  }
+  Status PromoteL0(ColumnFamilyHandle* family, int target_level) {
+    return db_->PromoteL0(family, target_level);
+  }
+
  protected:
   // For this class and those derived from it.
 
@@ -496,6 +576,32 @@ inline Status DestroyDB(const std::string& name, const Options& options) {
 inline Status RepairDB(const std::string& name, const Options& options) {
   return varve::RepairDB(name, internal::ToVarve(options));
 }
+inline Status DeleteFilesInRanges(DB* db, ColumnFamilyHandle* family,
+                                  const RangePtr* ranges, size_t count,
+                                  bool include_end = true) {
+  return db->GetVarve()->DeleteFilesInRanges(family, ranges, count,
+                                             include_end);
+}
+inline Status DeleteFilesInRange(DB* db, ColumnFamilyHandle* family,
+                                 const Slice* begin, const Slice* end,
+                                 bool include_end = true) {
+  const RangePtr range{begin, end};
+  return DeleteFilesInRanges(db, family, &range, 1, include_end);
+}
+namespace experimental {
+inline Status SuggestCompactRange(DB* db, ColumnFamilyHandle* family,
+                                  const Slice* begin, const Slice* end) {
+  return db->SuggestCompactRange(family, begin, end);
+}
+inline Status SuggestCompactRange(DB* db, const Slice* begin,
+                                  const Slice* end) {
+  return db->SuggestCompactRange(nullptr, begin, end);
+}
+inline Status PromoteL0(DB* db, ColumnFamilyHandle* family,
+                        int target_level = 1) {
+  return db->PromoteL0(family, target_level);
+}
+}  // namespace experimental
 inline void CancelAllBackgroundWork(DB* db, bool wait = false) {
   db->GetVarve()->CancelAllBackgroundWork(wait);
 }

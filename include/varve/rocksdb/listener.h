@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "varve/listener.h"
+#include "varve/rocksdb/files.h"
 #include "varve/rocksdb/names.h"
 
 namespace VARVE_ROCKSDB_NAMESPACE {
@@ -25,6 +26,7 @@ struct FlushJobInfo {
   std::string cf_name;
   std::string file_path;  // Empty before the table is created.
   uint64_t file_number = 0;
+  TableProperties table_properties;
 };
 
 struct CompactionJobInfo {
@@ -35,6 +37,7 @@ struct CompactionJobInfo {
   int output_level = 0;
   std::vector<std::string> input_files;   // Paths.
   std::vector<std::string> output_files;  // At the end only.
+  TablePropertiesCollection table_properties;
   struct Stats {
     uint64_t elapsed_micros = 0;
     uint64_t total_input_bytes = 0;
@@ -49,6 +52,7 @@ struct TableFileCreationInfo {
   std::string file_path;
   uint64_t file_size = 0;
   Status status;
+  TableProperties table_properties;
 };
 
 struct TableFileDeletionInfo {
@@ -114,7 +118,9 @@ class ListenerAdapter final : public varve::EventListener {
   }
   void OnTableFileCreated(const varve::TableFileInfo& info) override {
     target_->OnTableFileCreated(
-        {info.db_path, info.file_path, info.file_bytes, info.status});
+        {info.db_path, info.file_path, info.file_bytes, info.status,
+         info.table_properties != nullptr ? *info.table_properties
+                                          : TableProperties()});
   }
   void OnTableFileDeleted(const varve::TableFileInfo& info) override {
     target_->OnTableFileDeleted({info.db_path, info.file_path, info.status});
@@ -146,7 +152,7 @@ class ListenerAdapter final : public varve::EventListener {
     return {info.cf_id, info.cf_name,
             info.file_number == 0 ? std::string()
                                   : TablePath(info.db_path, info.file_number),
-            info.file_number};
+            info.file_number, info.table_properties};
   }
   static CompactionJobInfo Convert(const varve::CompactionJobInfo& info) {
     CompactionJobInfo out;
@@ -161,6 +167,7 @@ class ListenerAdapter final : public varve::EventListener {
     for (const uint64_t number : info.output_files) {
       out.output_files.push_back(TablePath(info.db_path, number));
     }
+    out.table_properties = info.table_properties;
     out.stats = {info.micros, info.input_bytes, info.output_bytes,
                  info.input_files.size(), info.output_files.size()};
     return out;
