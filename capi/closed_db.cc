@@ -172,6 +172,25 @@ class Closed final : public DB {
       const std::map<std::string, std::string>& changes) override {
     return SetOptions(changes);
   }
+  // The calls that return what there is of files return nothing.
+  Status DisableFileDeletions() override { return Error(); }
+  Status EnableFileDeletions() override { return Error(); }
+  Status GetLiveFilesStorageInfo(
+      const LiveFilesStorageInfoOptions& /*options*/,
+      std::vector<LiveFileStorageInfo>* files) override {
+    files->clear();
+    return Error();
+  }
+  Status DeleteFilesInRanges(ColumnFamilyHandle* /*family*/,
+                             const RangePtr* /*ranges*/, size_t /*count*/,
+                             bool /*include_end*/) override {
+    return Error();
+  }
+  Status SuggestCompactRange(ColumnFamilyHandle* /*family*/,
+                             const Slice* /*begin*/,
+                             const Slice* /*end*/) override {
+    return Error();
+  }
   bool GetProperty(const Slice& /*property*/, std::string* value) override {
     value->clear();
     return false;

@@ -309,3 +309,5 @@ VARVE_EXPORT varve_iterator_t* varve_transaction_create_iterator_cf(
 #ifdef __cplusplus
 } /* extern "C" */
 #endif
+
+#include "varve/c_live_files.h"
