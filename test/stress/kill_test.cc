@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "test/testing/db/table_calls.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/machine/shared_memory.h"
 #include "test/testing/run_tool.h"
@@ -78,8 +79,15 @@ int Work(const std::string& path, const std::string& progress_path,
   RunThreads(kThreads, [&](int t) {
     Progress::PerThread& mine = progress->threads[t];
     WriteOptions options{.sync = mode.sync};
+    Rng rng(static_cast<uint64_t>(mine.returned.load()));
     for (;;) {
       const int64_t number = mine.returned.load();
+      // One thread also compacts, moves and marks tables.
+      if (t == 0 && rng.OneIn(500) &&
+          !WorkOnTables(db.get(), nullptr, &rng).ok()) {
+        mine.failed.store(1);
+        return;
+      }
       mine.begun.store(number + 1);
       WriteBatch batch;
       batch.Put(KillKey(t, number), KillValue(t, number));

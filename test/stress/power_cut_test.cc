@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "test/testing/db/table_calls.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/env/failing_file_system.h"
 #include "test/testing/forked.h"
@@ -67,6 +68,10 @@ class PowerCutTest : public ::testing::TestWithParam<WriteMethod> {
       batch.Put("last", std::to_string(n));
       if (!db->Write(options, &batch).ok()) _exit(0);
       if (options.sync && !progress_->cut) progress_->synced = n;
+      // It fails if the cut has come.
+      if (rng.OneIn(1000)) {
+        WorkOnTables(db.get(), nullptr, &rng).IgnoreError();
+      }
       if (rng.OneIn(3000)) {
         std::this_thread::sleep_for(std::chrono::milliseconds(rng.Below(15)));
       }

@@ -13,6 +13,7 @@
 #include "test/testing/db/families_fixture.h"
 #include "test/testing/db/filtered_family.h"
 #include "test/testing/db/random_options.h"
+#include "test/testing/db/table_calls.h"
 #include "test/testing/seed.h"
 #include "test/testing/test_headers.h"
 #include "varve/testing/fault_injection_env.h"
@@ -113,7 +114,9 @@ class ModelRun {
     if (kind < 970) return TakeSnapshot();
     if (kind < 980) return CheckSnapshot();
     if (kind < 985) return Flush();
-    if (kind < 990) return CompactSomeRange();
+    if (kind < 988) return CompactSomeRange();
+    if (kind < 989) return CompactSomeTables();
+    if (kind < 990) return RemoveTables();
     if (kind < 992) return SyncWal();
     if (kind < 995) return Reopen();
     if (kind < 999) return CutPower();
@@ -521,6 +524,45 @@ class ModelRun {
     ASSERT_TRUE(Ok(db_->CompactRange(
         {.rewrite_bottommost_level = rng_.OneIn(2)}, HandleOf(RandomFamily()),
         rng_.OneIn(3) ? nullptr : &begin, rng_.OneIn(3) ? nullptr : &end)));
+  }
+
+  void CompactSomeTables() {
+    ASSERT_TRUE(Ok(WorkOnTables(db_.get(), HandleOf(RandomFamily()), &rng_)));
+  }
+
+  // Removes the tables in a range of keys, all of which are in one level, so
+  // that no older value appears. Snapshots would lose keys.
+  void RemoveTables() {
+    if (!snapshots_.empty()) return;
+    const std::string name = RandomFamily();
+    ColumnFamilyHandle* const family = HandleOf(name);
+    std::vector<ColumnFamilyHandle*> all = AllHandles();
+    if (has_filter_) all.push_back(filtered_.handle());
+    ASSERT_TRUE(Ok(db_->Flush({}, all)));
+    ASSERT_TRUE(Ok(db_->CompactRange({.rewrite_bottommost_level = true}, family,
+                                     nullptr, nullptr)));
+    ASSERT_TRUE(Ok(db_->WaitForCompact()));
+    ColumnFamilyMetaData metadata;
+    db_->GetColumnFamilyMetaData(family, &metadata);
+    const std::string low = RandomKey(), high = RandomKey();
+    const Slice begin(low), end(high);
+    const RangePtr range{&begin, &end};
+    const Entries& entries = model_.At(ids_.at(name));
+    WriteBatch removed;
+    for (const LevelMetaData& level : metadata.levels) {
+      for (const SstFileMetaData& table : level.files) {
+        if (table.smallestkey < low || table.largestkey > high) continue;
+        for (auto at = entries.lower_bound(table.smallestkey);
+             at != entries.end() && at->first <= table.largestkey; ++at) {
+          removed.Delete(family, at->first);
+        }
+      }
+    }
+    ASSERT_TRUE(Ok(db_->DeleteFilesInRanges(family, &range, 1)));
+    ASSERT_TRUE(Ok(model_.Write(removed)));
+    changes_.push_back(removed);
+    MarkSynced();
+    ASSERT_TRUE(Matches(model_, {}, false));
   }
 
   ColumnFamilyOptions RandomFamilyOptions() {
