@@ -89,11 +89,11 @@ Status DBImpl::DeleteFilesInRanges(ColumnFamilyHandle* handle,
   ColumnFamily* family = nullptr;
   Status status = CheckFamily(handle, &family);
   // The device may be full: this frees space.
-  if (!status.ok() && !status.IsNoSpace()) return status;
+  if (!status.ok() && !IsSpaceError(status)) return status;
   const WriteQueue::Exclusive leader(&core_.write_queue);
   MutexLock lock(core_.mutex());
   if (core_.control.IsEndingLocked()) return Status::ShutdownInProgress();
-  if (!core_.control.error().ok() && !core_.control.error().IsNoSpace()) {
+  if (!core_.control.error().ok() && !IsSpaceError(core_.control.error())) {
     return core_.control.error();
   }
   if (family->is_dropped()) return FamilyDroppedError(family->name());
