@@ -80,6 +80,10 @@ void WritableFile::Release() {}
 
 void WritableFile::RangeSync(uint64_t /*offset*/, uint64_t /*length*/) {}
 
+Status Env::SyncFile(const std::string& path) {
+  return Status::NotSupported("sync " + path, "this Env opens no file for it");
+}
+
 std::unique_ptr<DirectoryEnv> Env::NewDirectoryEnv(
     const std::string& /*directory*/) {
   return nullptr;

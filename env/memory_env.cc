@@ -202,6 +202,7 @@ class MemoryEnv final : public EnvWrapper {
                     const std::string& target) override;
   Status LinkFile(const std::string& source,
                   const std::string& target) override;
+  Status SyncFile(const std::string& path) override { return FileExists(path); }
   Status Truncate(const std::string& path, uint64_t size) override;
   Status LockFile(const std::string& path,
                   std::unique_ptr<FileLock>* lock) override;

@@ -98,6 +98,7 @@ class PosixEnv final : public DirectoryEnv {
                     const std::string& target) override;
   Status LinkFile(const std::string& source,
                   const std::string& target) override;
+  Status SyncFile(const std::string& path) override;
   Status Truncate(const std::string& path, uint64_t size) override;
   Status LockFile(const std::string& path,
                   std::unique_ptr<FileLock>* lock) override;
@@ -370,6 +371,15 @@ Status PosixEnv::RenameFile(const std::string& source,
   if (!status.ok()) return status;
   return Outcome(renameat(from.directory, from.name, to.directory, to.name),
                  "rename", source + " to " + target);
+}
+
+Status PosixEnv::SyncFile(const std::string& path) {
+  int descriptor = -1;
+  Status status = PosixOpen(Locate(path), O_RDONLY, &descriptor);
+  if (!status.ok()) return status;
+  status = Outcome(fdatasync(descriptor), "sync", path);
+  close(descriptor);
+  return status;
 }
 
 Status PosixEnv::Truncate(const std::string& path, uint64_t size) {

@@ -267,6 +267,19 @@ Status CrashModel::LinkFile(const std::string& raw_source,
   return status;
 }
 
+Status CrashModel::SyncFile(const std::string& raw_path, Status status) {
+  const std::string path = Normalize(raw_path);
+  FileRef state;
+  {
+    MutexLock lock(&mu_);
+    if (status.ok()) status = base_->SyncFile(path);
+    const Status found = StateOf(path, &state);
+    if (!found.ok()) return status.ok() ? found : status;
+  }
+  NoteSync(state, status.ok());
+  return status;
+}
+
 Status CrashModel::Truncate(const std::string& raw_path, uint64_t size) {
   const std::string path = Normalize(raw_path);
   MutexLock lock(&mu_);

@@ -70,6 +70,8 @@ class CrashModel {
   Status RemoveDir(const std::string& path);
   Status RenameFile(const std::string& source, const std::string& target);
   Status LinkFile(const std::string& source, const std::string& target);
+  // Records that the sync failed, if `status` is an error, and returns it.
+  Status SyncFile(const std::string& path, Status status);
   Status Truncate(const std::string& path, uint64_t size);
 
   // Appends bytes to an open file of the base, and flushes them to the system.

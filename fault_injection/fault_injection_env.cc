@@ -465,6 +465,11 @@ Status FaultInjectionEnv::LinkFile(const std::string& source,
   return status.ok() ? core_->model()->LinkFile(source, target_path) : status;
 }
 
+Status FaultInjectionEnv::SyncFile(const std::string& path) {
+  Status status = core_->Begin(kSyncOperation, path);
+  return core_->model()->SyncFile(path, std::move(status));
+}
+
 Status FaultInjectionEnv::Truncate(const std::string& path, uint64_t size) {
   Status status = core_->Begin(kTruncateOperation, path);
   return status.ok() ? core_->model()->Truncate(path, size) : status;

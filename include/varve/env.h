@@ -303,6 +303,10 @@ class VARVE_EXPORT VARVE_USES_CONTAINERS Env {
   // hard links are not possible.
   virtual Status LinkFile(const std::string& source,
                           const std::string& target) = 0;
+  // Makes the bytes of a file durable that another program, or an earlier
+  // WritableFile, has written. Returns NotSupported if that is not possible,
+  // which is the default.
+  virtual Status SyncFile(const std::string& path);
   // Truncates the file to `size` bytes.
   virtual Status Truncate(const std::string& path, uint64_t size) = 0;
 
@@ -422,6 +426,9 @@ class VARVE_EXPORT EnvWrapper : public Env {
   Status LinkFile(const std::string& source,
                   const std::string& target) override {
     return target_->LinkFile(source, target);
+  }
+  Status SyncFile(const std::string& path) override {
+    return target_->SyncFile(path);
   }
   Status Truncate(const std::string& path, uint64_t size) override {
     return target_->Truncate(path, size);

@@ -256,6 +256,13 @@ TEST_P(EnvTest, LinkSharesTheBytes) {
   EXPECT_EQ(Read(Path("b")), "0123");
 }
 
+TEST_P(EnvTest, SyncsAFileByItsName) {
+  Write(Path("f"), "0123");
+  EXPECT_TRUE(env_->SyncFile(Path("f")).ok());
+  EXPECT_EQ(Read(Path("f")), "0123");
+  EXPECT_TRUE(env_->SyncFile(Path("none")).IsNotFound());
+}
+
 TEST_P(EnvTest, TruncateCutsAndExtendsWithZeros) {
   Write(Path("f"), "0123");
   ASSERT_TRUE(env_->Truncate(Path("f"), 2).ok());

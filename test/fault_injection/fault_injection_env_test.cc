@@ -221,6 +221,17 @@ TEST_F(FaultInjectionEnvTest, LinksMayVanishAndShareTheirFate) {
   EXPECT_EQ(StatesAfter(shared), (States{"f= g=", "f=a g=a"}));
 }
 
+TEST_F(FaultInjectionEnvTest, AFileIsSyncedByAnyOfItsNames) {
+  const auto work = [&] {
+    Write("/d/f", "a", /*sync=*/false);
+    ASSERT_TRUE(env_->LinkFile("/d/f", "/d/g").ok());
+    ASSERT_TRUE(env_->SyncFile("/d/g").ok());
+    SyncDirectory();
+  };
+  EXPECT_EQ(StatesAfter(work), (States{"f=a g=a"}));
+  EXPECT_TRUE(env_->SyncFile("/d/none").IsNotFound());
+}
+
 TEST_F(FaultInjectionEnvTest, ADirectoryTakesItsFilesWithIt) {
   const auto work = [&](bool sync_it, bool sync_parent) {
     ASSERT_TRUE(env_->CreateDirIfMissing("/d/sub").ok());

@@ -141,6 +141,7 @@ class FaultInjectionEnv final : public EnvWrapper {
                     const std::string& target_path) override;
   Status LinkFile(const std::string& source,
                   const std::string& target_path) override;
+  Status SyncFile(const std::string& path) override;
   Status Truncate(const std::string& path, uint64_t size) override;
   Status LockFile(const std::string& path,
                   std::unique_ptr<FileLock>* lock) override;
