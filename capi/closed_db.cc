@@ -76,6 +76,18 @@ class Closed final : public DB {
     *handle = nullptr;
     return Error();
   }
+  Status IngestExternalFiles(
+      const std::vector<IngestExternalFileArg>& /*arguments*/) override {
+    return Error();
+  }
+  Status CreateColumnFamilyWithImport(
+      const ColumnFamilyOptions& /*family_options*/,
+      const std::string& /*name*/, const ImportColumnFamilyOptions& /*options*/,
+      const ExportImportFilesMetaData& /*metadata*/,
+      ColumnFamilyHandle** handle) override {
+    *handle = nullptr;
+    return Error();
+  }
   Status DropColumnFamily(ColumnFamilyHandle* /*family*/) override {
     return Error();
   }

@@ -92,7 +92,8 @@ Status CompactionJob::Run() {
   const std::unique_ptr<JobFilter> filter = NewFilter();
   CompactionIterator iterator(
       input.get(), context_.comparator, snapshots_, tombstones_.get(),
-      &older_tables, CompactionIterator::Output::kDeeperLevel, stop_,
+      DropsDeletions() ? &older_tables : nullptr,
+      CompactionIterator::Output::kDeeperLevel, stop_,
       {context_.options->merge_operator.get(), filter.get(),
        StatisticsImpl::Of(context_.options->statistics.get())});
   iterator.SetEnd(end_);
@@ -136,7 +137,8 @@ Status CompactionJob::CollectRangeTombstones() {
   }
   tombstones_ = collector.Build();
   const OlderTables older_tables(compaction_);
-  surviving_tombstones_.emplace(tombstones_.get(), snapshots_, &older_tables);
+  surviving_tombstones_.emplace(tombstones_.get(), snapshots_,
+                                DropsDeletions() ? &older_tables : nullptr);
   return Status();
 }
 

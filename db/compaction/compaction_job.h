@@ -69,6 +69,8 @@ class CompactionJob {
  private:
   std::unique_ptr<InternalIterator> NewInput() const;
   std::unique_ptr<JobFilter> NewFilter() const;
+  // Returns false if older entries than all tables' may be ingested later.
+  bool DropsDeletions() const { return !context_.options->allow_ingest_behind; }
   // Sets tombstones_ and surviving_tombstones_.
   Status CollectRangeTombstones();
   // Returns true if range deletions hide the whole file from all readers.

@@ -52,13 +52,14 @@ class Completion {
     }
     const KeySpan span = c->KeyRange();
     const UserKeyRange range = span.range();
-    if (MeetsRunningOutput(*c, span)) return false;
+    if (MeetsOutput(context_, c->output_level, comparator_, span)) return false;
     const int deepest = version_.DeepestLevel();
     if (c->output_level < deepest) {
       c->grandparents =
           version_.OverlappingFiles(c->output_level + 1, range, false);
     }
-    c->bottommost = true;
+    // Older entries may be ingested below it later.
+    c->bottommost = !options_.allow_ingest_behind;
     for (int level = c->output_level + 1; level <= deepest; ++level) {
       if (version_.RangeOverlapsLevel(level, range)) c->bottommost = false;
     }
@@ -147,19 +148,6 @@ class Completion {
     c->inputs[0] = std::move(grown.inputs[0]);
   }
 
-  // A running compaction writes to the same level into the same range.
-  bool MeetsRunningOutput(const Compaction& c, const KeySpan& span) const {
-    for (const Compaction* other : *context_.running) {
-      if (other->output_level != c.output_level) continue;
-      const KeySpan other_span = other->KeyRange();
-      if (!Before(comparator_, span, other_span) &&
-          !Before(comparator_, other_span, span)) {
-        return true;
-      }
-    }
-    return false;
-  }
-
   const Options& options_;
   const CompactionContext& context_;
   const int base_level_;
@@ -168,6 +156,23 @@ class Completion {
 };
 
 }  // namespace
+
+bool MeetsOutput(const CompactionContext& context, int level,
+                 const InternalKeyComparator& comparator, const KeySpan& span) {
+  const auto meets = [&](const KeySpan& other) {
+    return !Before(comparator, span, other) && !Before(comparator, other, span);
+  };
+  for (const Compaction* const running : *context.running) {
+    if (running->output_level == level && meets(running->KeyRange())) {
+      return true;
+    }
+  }
+  return context.taken != nullptr &&
+         std::any_of(context.taken->begin(), context.taken->end(),
+                     [&](const TakenKeys& taken) {
+                       return taken.level == level && meets(taken.span);
+                     });
+}
 
 std::unique_ptr<Compaction> CompactionPolicy::Complete(
     const CompactionContext& context, std::unique_ptr<Compaction> c) const {

@@ -17,10 +17,18 @@
 
 namespace varve {
 
+// Keys of a level above 0 that a new table is about to take.
+struct TakenKeys {
+  int level = 0;
+  KeySpan span;
+};
+
 // The state that compactions are chosen for.
 struct CompactionContext {
   Version* version = nullptr;
   const std::vector<const Compaction*>* running = nullptr;
+  // By ingestions whose edits are being written. Null: none.
+  const std::vector<TakenKeys>* taken = nullptr;
   // No reader uses an older sequence number. Needed if the version has reclaim
   // candidates, waste, or hidden entries in its deepest level.
   SequenceNumber oldest_snapshot = 0;
@@ -31,6 +39,11 @@ struct CompactionContext {
   // Seconds since 1970 by the wall clock. With 0, no table is due for its age.
   uint64_t now_s = 0;
 };
+
+// Returns whether a running compaction, or an ingestion, writes keys of the
+// span to the level.
+bool MeetsOutput(const CompactionContext& context, int level,
+                 const InternalKeyComparator& comparator, const KeySpan& span);
 
 // The work of all compactions that are due.
 struct CompactionDebt {

@@ -27,7 +27,9 @@ Status FlushMemTables(const FlushInput& flush, VersionEdit* edit,
   }
   const auto tombstones = collector.Build();
   std::optional<OlderTables> older_tables;
-  if (!ExperimentFlagsOf(*context.options).ignores_waste) {
+  if (context.options->allow_ingest_behind) {
+    // Older entries may be ingested later.
+  } else if (!ExperimentFlagsOf(*context.options).ignores_waste) {
     older_tables.emplace(flush.version, 0);
     for (const FileMetaData& file : flush.other_tables) older_tables->Add(file);
   } else {

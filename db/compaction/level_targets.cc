@@ -19,7 +19,7 @@ double FindBaseLevel(const Options& options, const Version& version,
       static_cast<double>(options.max_bytes_for_level_base);
   *base_level = 1;
   if (!options.level_compaction_dynamic_level_bytes) return largest_base;
-  const int last = options.num_levels - 1;
+  const int last = LastCompactedLevel(options);
   int first = last;
   uint64_t largest = 0;
   for (int level = last; level > 0; --level) {
@@ -44,7 +44,7 @@ double FindBaseLevel(const Options& options, const Version& version,
 LevelTargets ComputeLevelTargets(const Options& options,
                                  const Version& version) {
   LevelTargets targets;
-  targets.last_level = options.num_levels - 1;
+  targets.last_level = LastCompactedLevel(options);
   double bytes = FindBaseLevel(options, version, &targets.base_level);
   for (int level = 1; level <= targets.last_level; ++level) {
     // No level is due before it holds what the base level may.

@@ -4,6 +4,7 @@
 // Computes the size limit of each level, the output level of level 0, and the
 // compression of a level's tables. Pure functions.
 
+#include <algorithm>
 #include <cstdint>
 
 #include "db/version/version.h"
@@ -29,8 +30,15 @@ struct LevelTargets {
   uint64_t max_bytes[kNumLevels] = {};  // Unused for level 0.
 
   // Returns the output level of a compaction of `level`.
-  int NextLevel(int level) const { return level == 0 ? base_level : level + 1; }
+  int NextLevel(int level) const {
+    return level == 0 ? base_level : std::min(level + 1, last_level);
+  }
 };
+
+// Returns the last level that compactions write to.
+inline int LastCompactedLevel(const Options& options) {
+  return options.num_levels - (options.allow_ingest_behind ? 2 : 1);
+}
 
 LevelTargets ComputeLevelTargets(const Options& options,
                                  const Version& version);

@@ -166,7 +166,8 @@ class Picker {
                                             const char* reason) const {
     auto c = std::make_unique<Compaction>();
     c->level = level;
-    c->output_level = output_level;
+    c->output_level =
+        std::min(output_level, std::max(level, targets_.last_level));
     c->inputs[0] = std::move(files);
     c->reason = reason;
     return policy_.Complete(context_, std::move(c));

@@ -4,6 +4,7 @@
 
 #include "db/engine/db_impl.h"
 #include "db/family/common_errors.h"
+#include "db/ingestion/export.h"
 #include "db/recovery/checkpoint_builder.h"
 #include "varve/checkpoint.h"
 
@@ -124,11 +125,10 @@ class DbCheckpoint final : public Checkpoint {
   Status CreateCheckpoint(const std::string& directory) override {
     return db_->CreateCheckpoint(directory);
   }
-  Status ExportColumnFamily(ColumnFamilyHandle* /*family*/,
-                            const std::string& /*directory*/,
+  Status ExportColumnFamily(ColumnFamilyHandle* family,
+                            const std::string& directory,
                             ExportImportFilesMetaData** metadata) override {
-    *metadata = nullptr;
-    return Status::NotSupported("ExportColumnFamily");
+    return ExportFamily(db_, family, directory, metadata);
   }
 
  private:

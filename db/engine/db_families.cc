@@ -93,6 +93,13 @@ Status DBImpl::CreateColumnFamily(const ColumnFamilyOptions& options,
 Status DBImpl::CreateColumnFamilies(
     const std::vector<ColumnFamilyDescriptor>& wanted,
     std::vector<ColumnFamilyHandle*>* handles) {
+  return AddFamilies(wanted, nullptr, handles);
+}
+
+// `tables`, if not null, adds tables to the only family.
+Status DBImpl::AddFamilies(const std::vector<ColumnFamilyDescriptor>& wanted,
+                           VersionEdit* tables,
+                           std::vector<ColumnFamilyHandle*>* handles) {
   if (core_.is_read_only) return ReadOnlyError();
   Status refused;  // The first family that cannot be created.
   std::vector<std::unique_ptr<ColumnFamily>> families =
@@ -128,7 +135,7 @@ Status DBImpl::CreateColumnFamilies(
     std::move(end, families.end(), std::back_inserter(unused));
     families.erase(end, families.end());
     if (!added.empty()) {
-      status = AddFamiliesLocked(std::move(families));
+      status = AddFamiliesLocked(std::move(families), tables);
       age_watch_.StartLocked();
       // Nobody can drop them before their handles exist.
       core_.events.DeliverLocked();
@@ -164,11 +171,12 @@ std::vector<std::unique_ptr<ColumnFamily>> DBImpl::NewFamilies(
 
 // For the leader of the queue, and for Open.
 Status DBImpl::AddFamiliesLocked(
-    std::vector<std::unique_ptr<ColumnFamily>> families) {
+    std::vector<std::unique_ptr<ColumnFamily>> families, VersionEdit* tables) {
   const uint64_t log_number = core_.wals.NewestLocked();
   std::vector<FamilyVersions*> versions;
   for (const auto& family : families) versions.push_back(family->versions());
-  Status status = core_.versions->CreateFamiliesLocked(versions, log_number);
+  Status status =
+      core_.versions->CreateFamiliesLocked(versions, log_number, tables);
   if (!status.ok()) {
     core_.control.SetErrorLocked(status, "creating a column family");
     core_.mutex()->Unlock();
@@ -194,6 +202,10 @@ Status DBImpl::AddFamiliesLocked(
     core_.control.InstallSuperVersionLocked(added);
     Log(LogLevel::kInfo, &core_.log, "created column family %s, id %u",
         added->name().c_str(), added->id());
+  }
+  if (tables != nullptr) {
+    core_.versions->SetLastSequence(
+        std::max(core_.versions->LastSequence(), *tables->last_sequence()));
   }
   core_.log_bound.UpdateLogSizeLocked();
   return status;

@@ -199,6 +199,13 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   Status Close() override;
 
   // ---- Tables in and out: db/ingestion ----
+  Status IngestExternalFiles(
+      const std::vector<IngestExternalFileArg>& arguments) override;
+  Status CreateColumnFamilyWithImport(const ColumnFamilyOptions& family_options,
+                                      const std::string& name,
+                                      const ImportColumnFamilyOptions& options,
+                                      const ExportImportFilesMetaData& metadata,
+                                      ColumnFamilyHandle** handle) override;
 
   // ---- Live files, and calls on single tables ----
   Status DisableFileDeletions() override;
@@ -253,7 +260,11 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   // created, and sets *status.
   std::vector<std::unique_ptr<ColumnFamily>> NewFamilies(
       const std::vector<ColumnFamilyDescriptor>& wanted, Status* status);
-  Status AddFamiliesLocked(std::vector<std::unique_ptr<ColumnFamily>> families)
+  Status AddFamilies(const std::vector<ColumnFamilyDescriptor>& wanted,
+                     VersionEdit* tables,
+                     std::vector<ColumnFamilyHandle*>* handles);
+  Status AddFamiliesLocked(std::vector<std::unique_ptr<ColumnFamily>> families,
+                           VersionEdit* tables = nullptr)
       VARVE_REQUIRES(kDbMutex);
   Status DropFamilies(const std::vector<ColumnFamilyHandle*>& handles,
                       bool* dropped);

@@ -32,7 +32,8 @@ struct FamilyCompactions {
 
   const std::unique_ptr<const CompactionPolicy> policy;
   std::vector<const Compaction*> running;
-  bool is_exclusive = false;  // A CompactRange excludes other compactions.
+  std::vector<TakenKeys> taken;  // See CompactionContext.
+  bool is_exclusive = false;     // A CompactRange excludes other compactions.
   CompactionStats stats[kNumLevels];
   uint64_t space_debt = 0;  // See CompactionContext.
 

@@ -214,11 +214,30 @@ class FoldingIterator final : public Iterator {
   Status target_error_;  // Error of the last seek, if its target was not UTF-8.
 };
 
+Status FilesError() {
+  return Status::NotSupported(
+      "tables from outside in a case-insensitive database");
+}
+
 class FoldingDb final : public StackableDB {
  public:
   FoldingDb(std::unique_ptr<DB> db, KeyFolding folding)
       : StackableDB(std::move(db)), db_(base()), folding_(folding) {
     CountPath(PathCounter::kFoldingOpen);
+  }
+
+  // The keys in the files may not be folded.
+  Status IngestExternalFiles(
+      const std::vector<IngestExternalFileArg>& /*arguments*/) override {
+    return FilesError();
+  }
+  Status CreateColumnFamilyWithImport(
+      const ColumnFamilyOptions& /*family_options*/,
+      const std::string& /*name*/, const ImportColumnFamilyOptions& /*options*/,
+      const ExportImportFilesMetaData& /*metadata*/,
+      ColumnFamilyHandle** handle) override {
+    *handle = nullptr;
+    return FilesError();
   }
 
   Status Put(const WriteOptions& options, const Slice& key,

@@ -5,6 +5,7 @@
 #include <string>
 
 #include "db/compaction/kept_tables.h"
+#include "db/compaction/level_targets.h"
 #include "db/family/common_errors.h"
 #include "db/jobs/db_core.h"
 #include "db/jobs/job_events.h"
@@ -25,11 +26,12 @@ Status FindOutputLevel(const ColumnFamily& family, const UserKeyRange& range,
                        int target_level, int* last) {
   const Version& version = *family.version();
   *last = family.compactions().policy->NextLevel(version, 0);
-  for (int level = *last + 1; level <= version.DeepestLevel(); ++level) {
+  const int deepest = LastCompactedLevel(family.options());
+  for (int level = *last + 1;
+       level <= std::min(version.DeepestLevel(), deepest); ++level) {
     if (version.RangeOverlapsLevel(level, range)) *last = level;
   }
   if (target_level == -1) return Status::OK();
-  const int deepest = family.options().num_levels - 1;
   if (target_level < *last || target_level > deepest) {
     return Status::InvalidArgument(
         "target_level is " + std::to_string(target_level) + ", must be in [" +

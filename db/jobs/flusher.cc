@@ -135,8 +135,13 @@ Status Flusher::FlushLogLocked(bool sync) {
 }
 
 Status Flusher::FlushAllLocked() {
+  return FlushAsLeaderLocked(core_.families.live());
+}
+
+Status Flusher::FlushAsLeaderLocked(
+    const std::vector<ColumnFamily*>& families) {
   std::vector<ColumnFamily*> filled;
-  for (ColumnFamily* const family : core_.families.live()) {
+  for (ColumnFamily* const family : families) {
     if (family->memtable()->empty()) continue;
     filled.push_back(family);
     Status status = AwaitLocked(*family, family->memtables().switched_count());
@@ -144,7 +149,7 @@ Status Flusher::FlushAllLocked() {
   }
   Status status;
   if (!filled.empty()) status = SwitchLocked(std::move(filled));
-  for (const ColumnFamily* family : core_.families.live()) {
+  for (const ColumnFamily* family : families) {
     if (status.ok()) {
       status = AwaitLocked(*family, family->memtables().switched_count());
     }

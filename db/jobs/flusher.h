@@ -41,9 +41,11 @@ class Flusher {
   // may still be needed, and are synced with it. May release the mutex and
   // reacquire it.
   Status MovePreparedLocked(bool all) VARVE_REQUIRES(kDbMutex);
-  // Flushes all memtables. Writers wait until this is done. May release the
-  // mutex and reacquire it.
+  // Flushes all memtables, or those of the families. Writers wait until this is
+  // done. May release the mutex and reacquire it.
   Status FlushAllLocked() VARVE_REQUIRES(kDbMutex);
+  Status FlushAsLeaderLocked(const std::vector<ColumnFamily*>& families)
+      VARVE_REQUIRES(kDbMutex);
 
   // ---- With the mutex ----
 

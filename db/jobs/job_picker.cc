@@ -88,6 +88,7 @@ CompactionContext JobPicker::ContextLocked(const ColumnFamily& family) const {
   CompactionContext context;
   context.version = family.version();
   context.running = &family.compactions().running;
+  context.taken = &family.compactions().taken;
   context.space_debt = family.compactions().space_debt;
   if (CompactsByAge(family.options())) {
     // Compared with the dates of tables.

@@ -17,7 +17,7 @@ namespace varve {
 
 // Whether compactions may run. Guarded by the DB mutex.
 struct CompactionGate {
-  int manual_count = 0;  // Calls of CompactRange.
+  int manual_count = 0;  // Calls of CompactRange, and ingestions.
   // The error that pauses compactions: no space. Writes continue.
   Status error;
 };

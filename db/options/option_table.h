@@ -177,6 +177,7 @@ inline constexpr OptionRow kOptionTable[] = {
      &Options::metadata_block_size,
      {1, uint64_t{1} << 30}},
     {"partition_filters", &Options::partition_filters},
+    {"allow_ingest_behind", &Options::allow_ingest_behind},
     {"filter_policy", &Options::filter_policy},
     {"level0_file_num_compaction_trigger",
      &Options::level0_file_num_compaction_trigger,

@@ -201,6 +201,15 @@ Status CheckOptions(const Options& given) {
     return Status::InvalidArgument(
         "max_compaction_bytes is below target_file_size_base");
   }
+  if (o.allow_ingest_behind && o.num_levels < 3) {
+    return Status::InvalidArgument(
+        "allow_ingest_behind needs a num_levels of 3 or more");
+  }
+  if (o.allow_ingest_behind && o.ttl != 0) {
+    // Tables of the last level but one would be due for ever.
+    return Status::InvalidArgument(
+        "allow_ingest_behind and ttl contradict each other");
+  }
   if (bounds.pending_stop != 0 &&
       bounds.pending_slowdown > bounds.pending_stop) {
     return Status::InvalidArgument(

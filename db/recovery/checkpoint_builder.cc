@@ -4,13 +4,12 @@
 #include <algorithm>
 #include <memory>
 
+#include "db/directory/file_copy.h"
 #include "env/file_names.h"
 
 namespace varve {
 
 namespace {
-
-constexpr size_t kCopyBytes = 1 << 20;
 
 // Names to build under that are tried, should others' directories have them.
 constexpr int kMaxTemporaryNames = 100;
@@ -71,31 +70,34 @@ Status CheckpointBuilder::Fill(const CheckpointCut& cut) {
     if (!status.ok()) break;
     status = LinkTable(number, size);
   }
+  std::unique_ptr<Directory> directory;
+  if (status.ok()) status = env_->NewDirectory(temporary_, &directory);
+  if (cut.manifest_number == 0) {
+    return status.ok() ? directory->Sync() : status;
+  }
   for (const auto& [number, size] : cut.wals) {
     if (!status.ok()) break;
-    status = Copy(WalFileName(source_, number), WalFileName(temporary_, number),
-                  size);
+    status = CopyFile(env_, WalFileName(source_, number),
+                      WalFileName(temporary_, number), size);
   }
   if (status.ok()) {
-    status = Copy(ManifestFileName(source_, cut.manifest_number),
-                  ManifestFileName(temporary_, cut.manifest_number),
-                  cut.manifest_size);
+    status = CopyFile(env_, ManifestFileName(source_, cut.manifest_number),
+                      ManifestFileName(temporary_, cut.manifest_number),
+                      cut.manifest_size);
   }
   uint64_t identity_size = 0;
   if (status.ok()) {
     status = env_->GetFileSize(IdentityFileName(source_), &identity_size);
   }
   if (status.ok()) {
-    status = Copy(IdentityFileName(source_), IdentityFileName(temporary_),
-                  identity_size);
+    status = CopyFile(env_, IdentityFileName(source_),
+                      IdentityFileName(temporary_), identity_size);
   }
   if (status.ok() && !cut.options.empty()) {
     status = WriteStringToFile(env_, cut.options,
                                OptionsFileName(temporary_, cut.options_number),
                                /*sync=*/true);
   }
-  std::unique_ptr<Directory> directory;
-  if (status.ok()) status = env_->NewDirectory(temporary_, &directory);
   if (status.ok()) status = directory->Sync();
   if (status.ok()) {
     status =
@@ -114,30 +116,7 @@ Status CheckpointBuilder::LinkTable(uint64_t number, uint64_t size) {
     status = env_->LinkFile(from, to);
   }
   if (!status.IsNotSupported()) return status;
-  return Copy(from, to, size);
-}
-
-Status CheckpointBuilder::Copy(const std::string& from, const std::string& to,
-                               uint64_t size) {
-  std::unique_ptr<SequentialFile> in;
-  std::unique_ptr<WritableFile> out;
-  Status status = env_->NewSequentialFile(from, FileOptions(), &in);
-  if (status.ok()) status = env_->NewWritableFile(to, FileOptions(), &out);
-  const auto scratch = std::make_unique<char[]>(
-      static_cast<size_t>(std::min<uint64_t>(size, kCopyBytes)));
-  while (status.ok() && size > 0) {
-    Slice data;
-    status = in->Read(static_cast<size_t>(std::min<uint64_t>(size, kCopyBytes)),
-                      &data, scratch.get());
-    if (status.ok() && data.empty()) {
-      status = Status::Corruption(from, "is shorter than it was");
-    }
-    if (status.ok()) status = out->Append(data);
-    size -= data.size();
-  }
-  if (status.ok()) status = out->Sync();
-  if (status.ok()) status = out->Close();
-  return status;
+  return CopyFile(env_, from, to, size);
 }
 
 Status CheckpointBuilder::ChooseTemporary() {

@@ -19,7 +19,7 @@ struct CheckpointCut {
   // process has the database open, which may remove them.
   std::vector<Version*> versions;
   std::vector<std::pair<uint64_t, uint64_t>> tables;  // Numbers and sizes.
-  uint64_t manifest_number = 0;
+  uint64_t manifest_number = 0;  // 0: the tables alone are copied.
   uint64_t manifest_size = 0;
   // The text of the OPTIONS file, if the copy is to have one, and its number.
   std::string options;
@@ -54,8 +54,6 @@ class CheckpointBuilder {
  private:
   Status Fill(const CheckpointCut& cut);
   Status LinkTable(uint64_t number, uint64_t size);
-  // Copies the first `size` bytes of a file of the source, and syncs them.
-  Status Copy(const std::string& from, const std::string& to, uint64_t size);
   // Sets temporary_, the directory to build in, to a usable name. Either no
   // directory has the name, or a failed attempt left one. An attempt's
   // directory has files of a database but no CURRENT, which is written last. A

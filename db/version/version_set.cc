@@ -224,7 +224,9 @@ void VersionSet::CompleteEdits(std::span<const FamilyEdit> edits,
     edit->SetColumnFamily(edits[i].family->id_);
     edit->SetPrevLogNumber(0);
     edit->SetNextFileNumber(next_file_number);
-    edit->SetLastSequence(last_sequence);
+    // An ingestion has the number that it is about to make visible.
+    edit->SetLastSequence(
+        std::max(last_sequence, edit->last_sequence().value_or(0)));
     if (is_last && first_log > min_log_number_to_keep_) {
       edit->SetMinLogNumberToKeep(first_log);
     }
@@ -315,6 +317,7 @@ Status VersionSet::CheckEdits(std::span<const FamilyEdit> edits,
   // The ids and names of live families, if the group changes them.
   std::set<uint32_t> ids;
   std::set<std::string> names;
+  std::set<const FamilyVersions*> added;  // By the group.
   const bool changes =
       std::any_of(edits.begin(), edits.end(), [](const FamilyEdit& part) {
         return part.edit->adds_column_family() ||
@@ -331,13 +334,15 @@ Status VersionSet::CheckEdits(std::span<const FamilyEdit> edits,
     const VersionEdit& edit = *edits[i].edit;
     const bool adds = edit.adds_column_family();
     // An object of another VersionSet may have an id of this one.
-    const bool is_live = std::find(families_.begin(), families_.end(),
-                                   family) != families_.end() &&
-                         (!changes || ids.contains(family->id_));
+    const bool is_live =
+        added.contains(family) || (std::find(families_.begin(), families_.end(),
+                                             family) != families_.end() &&
+                                   (!changes || ids.contains(family->id_)));
     Status status = CheckFamilyOf(
         edit, {adds ? ids.contains(family->id_) : is_live,
                adds && names.contains(edit.column_family_name()), ids.size()});
     if (status.ok() && adds) {
+      added.insert(family);
       ids.insert(family->id_);
       names.insert(edit.column_family_name());
     } else if (status.ok() && edit.drops_column_family()) {
@@ -419,7 +424,8 @@ void VersionSet::FinishEdit(std::span<const FamilyEdit> edits,
 }
 
 Status VersionSet::CreateFamiliesLocked(
-    std::span<FamilyVersions* const> families, uint64_t log_number) {
+    std::span<FamilyVersions* const> families, uint64_t log_number,
+    VersionEdit* tables) {
   mutex()->AssertHeld();
   while (writing_) writing_done_.Wait(mutex());
   // No MANIFEST with a larger id can be read.
@@ -448,6 +454,13 @@ Status VersionSet::CreateFamiliesLocked(
                                    family->prefixes_, std::move(state.levels));
     family->current_->RefLocked();
     live_versions_.push_back(family->current_);
+  }
+  if (tables != nullptr) {
+    // The counters must not decrease from one edit to the next.
+    for (VersionEdit& edit : edits) {
+      edit.SetLastSequence(tables->last_sequence().value_or(0));
+    }
+    parts.push_back({families.back(), tables});
   }
   Status status = LogAndApply(parts);
   if (status.ok()) {

@@ -74,9 +74,12 @@ class VersionSet {
   Status LogAndApply(std::span<const FamilyEdit> edits)
       VARVE_REQUIRES(kDbMutex);
   // Creates families, all or none. They get the next ids, and need logs from
-  // `log_number` on. Returns NotSupported if there are not so many ids.
+  // `log_number` on. `tables`, if not null, adds tables to the last of them in
+  // the same step. Returns NotSupported if there are not so many ids.
   Status CreateFamiliesLocked(std::span<FamilyVersions* const> families,
-                              uint64_t log_number) VARVE_REQUIRES(kDbMutex);
+                              uint64_t log_number,
+                              VersionEdit* tables = nullptr)
+      VARVE_REQUIRES(kDbMutex);
   // Drops families, all or none. They keep their current versions until
   // RemoveFamilyLocked.
   Status DropFamiliesLocked(std::span<FamilyVersions* const> families)

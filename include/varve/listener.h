@@ -87,6 +87,15 @@ struct TableFileInfo {
   std::shared_ptr<const TableProperties> table_properties;
 };
 
+// A table from outside that was added to a family.
+struct ExternalFileIngestionInfo {
+  std::string cf_name;
+  std::string external_file_path;
+  std::string internal_file_path;  // In the database.
+  uint64_t global_seqno = 0;       // The sequence number of its entries.
+  int picked_level = 0;
+};
+
 // The methods may be called at any time, by threads of the engine or by program
 // threads inside a DB call. For one DB, the calls come one at a time and in the
 // order of events. No lock of the DB is held. A method may read the DB. It must
@@ -116,6 +125,9 @@ class VARVE_EXPORT EventListener {
   // is removed.
   virtual void OnTableFileCreated(const TableFileInfo& /*info*/) {}
   virtual void OnTableFileDeleted(const TableFileInfo& /*info*/) {}
+  // Called for each file of DB::IngestExternalFiles after it is readable.
+  virtual void OnExternalFileIngested(
+      const ExternalFileIngestionInfo& /*info*/) {}
 };
 
 }  // namespace varve

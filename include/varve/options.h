@@ -338,7 +338,8 @@ struct VARVE_USES_CONTAINERS ColumnFamilyOptions {
       table_properties_collector_factories;
 
   // Keep the last level for IngestExternalFileOptions::ingest_behind:
-  // compactions do not write to it, and drop no deletions. Default: false.
+  // compactions do not write to it, and drop no deletions. Excludes `ttl`.
+  // Default: false.
   bool allow_ingest_behind = false;
 
   // Creates the filters in tables. A Bloom filter with 10 bits per key saves

@@ -17,9 +17,10 @@
 // Thread-safety and lifetime: as the classes of Varve that a class holds
 // or is derived from.
 
-#include "varve/rocksdb/db.h"            // IWYU pragma: export
-#include "varve/rocksdb/files.h"         // IWYU pragma: export
-#include "varve/rocksdb/listener.h"      // IWYU pragma: export
-#include "varve/rocksdb/options.h"       // IWYU pragma: export
-#include "varve/rocksdb/statistics.h"    // IWYU pragma: export
-#include "varve/rocksdb/transactions.h"  // IWYU pragma: export
+#include "varve/rocksdb/db.h"              // IWYU pragma: export
+#include "varve/rocksdb/external_files.h"  // IWYU pragma: export
+#include "varve/rocksdb/files.h"           // IWYU pragma: export
+#include "varve/rocksdb/listener.h"        // IWYU pragma: export
+#include "varve/rocksdb/options.h"         // IWYU pragma: export
+#include "varve/rocksdb/statistics.h"      // IWYU pragma: export
+#include "varve/rocksdb/transactions.h"    // IWYU pragma: export

@@ -27,7 +27,8 @@ class VARVE_EXPORT SstFileReader {
   // table.
   Status Open(const std::string& file_path);
   // Returns an iterator over the file as over a database that has only it: of
-  // each key the newest value, deletions applied. It keeps the file open.
+  // each key the newest value, deletions applied. It keeps the file open, also
+  // if this object is destroyed before it.
   std::unique_ptr<Iterator> NewIterator(const ReadOptions& options);
   // As DB::Get and MultiGet.
   Status Get(const ReadOptions& options, const Slice& key, std::string* value);
@@ -43,7 +44,7 @@ class VARVE_EXPORT SstFileReader {
 
  private:
   struct Rep;
-  const std::unique_ptr<Rep> rep_;
+  const std::shared_ptr<Rep> rep_;
 };
 
 }  // namespace varve

@@ -515,6 +515,11 @@ TableBuilder::TableBuilder(const TableBuilderOptions& options,
 
 TableBuilder::~TableBuilder() = default;
 
+void TableBuilder::MakeExternal() {
+  rep_->properties.external_version = kExternalTableVersion;
+  rep_->properties.has_global_sequence = true;
+}
+
 bool TableBuilder::Add(const Slice& internal_key, const Slice& value) {
   Rep* r = rep_.get();
   if (!r->status.ok()) return false;

@@ -14,6 +14,10 @@
 
 namespace varve {
 
+// The version of tables that a program can add to a database, in their
+// properties.
+constexpr uint32_t kExternalTableVersion = 2;
+
 // Writes a block-based table of format version 5, which RocksDB can read.
 // Thread-safety: owned by one thread at a time.
 class TableBuilder {
@@ -24,6 +28,10 @@ class TableBuilder {
   TableBuilder(const TableBuilder&) = delete;
   TableBuilder& operator=(const TableBuilder&) = delete;
   ~TableBuilder();
+
+  // Makes it a table for a database that is to give it a sequence number. All
+  // numbers must be 0.
+  void MakeExternal();
 
   // Adds an entry. After an error it does nothing and returns false; see
   // status().

@@ -32,12 +32,14 @@ FOLDERS = {
     "db": ["options", "option_files", "merge", "filter", "memtable", "write",
            "directory", "wal", "space", "version", "snapshot", "compaction",
            "dead_entries", "folding", "recovery", "family", "live_files",
-           "jobs", "engine", "indexed_batch", "transaction"],
+           "jobs", "ingestion", "engine", "external_files", "indexed_batch",
+           "transaction"],
 }
 # Headers that C programs include, which have C's old comments only.
 C_HEADERS = [f"include/varve/{name}.h" for name in (
     "c", "c_families", "c_merge", "c_extensions", "c_indexed_batches",
-    "c_live_files", "c_transactions", "export", "version")]
+    "c_external_files", "c_live_files", "c_transactions", "export",
+    "version")]
 LIBRARY_LAYERS = LAYERS[:-1]
 PEERS = ("rocksdb/", "leveldb/", "lmdb.h")
 MAX_COLUMNS = 80

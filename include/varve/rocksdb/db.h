@@ -14,6 +14,7 @@
 
 #include "varve/checkpoint.h"
 #include "varve/db.h"
+#include "varve/rocksdb/external_files.h"
 #include "varve/rocksdb/files.h"
 #include "varve/rocksdb/names.h"
 #include "varve/rocksdb/options.h"
@@ -277,6 +278,30 @@ class DB {
   const Snapshot* GetSnapshot() { return db_->GetSnapshot(); }
   void ReleaseSnapshot(const Snapshot* snapshot) {
     db_->ReleaseSnapshot(snapshot);
+  }
+
+  // ---- Tables from outside ----
+
+  Status IngestExternalFile(const std::vector<std::string>& files,
+                            const IngestExternalFileOptions& options) {
+    return db_->IngestExternalFile(files, options);
+  }
+  Status IngestExternalFile(ColumnFamilyHandle* family,
+                            const std::vector<std::string>& files,
+                            const IngestExternalFileOptions& options) {
+    return db_->IngestExternalFile(family, files, options);
+  }
+  Status IngestExternalFiles(
+      const std::vector<IngestExternalFileArg>& arguments) {
+    return db_->IngestExternalFiles(arguments);
+  }
+  Status CreateColumnFamilyWithImport(const ColumnFamilyOptions& family_options,
+                                      const std::string& name,
+                                      const ImportColumnFamilyOptions& options,
+                                      const ExportImportFilesMetaData& metadata,
+                                      ColumnFamilyHandle** handle) {
+    return db_->CreateColumnFamilyWithImport(internal::ToVarve(family_options),
+                                             name, options, metadata, handle);
   }
 
   // ---- Column families ----

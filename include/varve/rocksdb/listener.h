@@ -19,6 +19,7 @@ namespace VARVE_ROCKSDB_NAMESPACE {
 
 class DB;
 
+using varve::ExternalFileIngestionInfo;
 using varve::WriteStallCondition;
 
 struct FlushJobInfo {
@@ -84,6 +85,8 @@ class EventListener {
                                      const CompactionJobInfo& /*info*/) {}
   virtual void OnTableFileCreated(const TableFileCreationInfo& /*info*/) {}
   virtual void OnTableFileDeleted(const TableFileDeletionInfo& /*info*/) {}
+  virtual void OnExternalFileIngested(
+      DB* /*db*/, const ExternalFileIngestionInfo& /*info*/) {}
   virtual void OnStallConditionsChanged(const WriteStallInfo& /*info*/) {}
   // Changes of *status have no effect. The reason is kWriteCallback for all
   // that is no flush or compaction.
@@ -124,6 +127,9 @@ class ListenerAdapter final : public varve::EventListener {
   }
   void OnTableFileDeleted(const varve::TableFileInfo& info) override {
     target_->OnTableFileDeleted({info.db_path, info.file_path, info.status});
+  }
+  void OnExternalFileIngested(const ExternalFileIngestionInfo& info) override {
+    target_->OnExternalFileIngested(db(), info);
   }
   void OnStallConditionsChanged(const varve::WriteStallInfo& info) override {
     target_->OnStallConditionsChanged(
