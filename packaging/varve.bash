@@ -5,8 +5,8 @@ _varve() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
   local name='' option='' i
   local commands='get put merge delete delete-range scan count batchput ingest-from
-    export-to levels families prepared stats check repair compact checkpoint dump-sst
-    dump-manifest dump-wal trace help'
+    write-sst ingest-sst export-to levels families prepared stats check repair compact
+    checkpoint dump-sst dump-manifest dump-wal trace help'
   local command=''
   COMPREPLY=()
 
@@ -93,6 +93,11 @@ _varve() {
       options='--db --family --create_if_missing --ignore_case --open_files --progress
         --help'
       ;;
+    write-sst) options='--progress --help' ;;
+    ingest-sst)
+      options='--db --family --create_if_missing --link --move --verify --open_files
+        --help'
+      ;;
     export-to)
       options='--db --family --from --to --prefix --hex --escaped --ldb --ignore_case
         --merge_operator --open_files --progress --help'
@@ -134,7 +139,7 @@ _varve() {
       mapfile -t COMPREPLY < <(compgen -W 'list create drop' -- "$word")
       ;;
     checkpoint) mapfile -t COMPREPLY < <(compgen -d -- "$word") ;;
-    ingest-from | export-to | dump-* | trace)
+    ingest-from | write-sst | ingest-sst | export-to | dump-* | trace)
       mapfile -t COMPREPLY < <(compgen -f -- "$word")
       ;;
   esac

@@ -47,6 +47,8 @@ constexpr OptionSpec kOptions[] = {
     {"verify", OptionKind::kFlag},
     {"property", OptionKind::kText},
     {"ldb", OptionKind::kFlag},
+    {"link", OptionKind::kFlag},
+    {"move", OptionKind::kFlag},
     {"html", OptionKind::kText},
 };
 
@@ -56,7 +58,7 @@ constexpr uint64_t kProgressIntervalUs = 500000;
 
 // Options that contradict each other.
 constexpr std::pair<const char*, const char*> kExclusive[] = {
-    {"hex", "escaped"}, {"json", "raw"}};
+    {"hex", "escaped"}, {"json", "raw"}, {"link", "move"}};
 
 const OptionSpec* FindOption(const std::string& name) {
   for (const OptionSpec& option : kOptions) {

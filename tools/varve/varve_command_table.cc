@@ -367,6 +367,33 @@ it is whole.
   --progress           say how far it is, also if stderr is no terminal
 )";
 
+constexpr char kWriteSstHelp[] =
+    R"(usage: varve write-sst FILE TABLE
+
+Makes a table of a dump of any size, for varve ingest-sst; FILE may be -,
+standard input. It understands what varve ingest-from does. The entries must
+be in the order of the keys, as varve export-to writes them. Otherwise, or if
+the dump is damaged or cut off, there is no table.
+
+  --progress           say how far it is, also if stderr is no terminal
+)";
+
+constexpr char kIngestSstHelp[] =
+    R"(usage: varve ingest-sst --db=DIR [OPTION...] TABLE...
+
+Adds tables of varve write-sst, or of the SstFileWriter of Varve or RocksDB,
+all or none, and prints OK. Their entries are newer than all that is there.
+Later tables win over earlier ones.
+
+  --db=DIR             the database
+  --family=NAME        the column family (default: the default one)
+  --create_if_missing  make the database, and the family, if there is none
+  --link               give the files a second name, and do not copy them
+  --move               give the files a new name in the database
+  --verify             verify the checksums of all blocks first
+  --open_files=N       open at most N tables at once
+)";
+
 constexpr char kExportToHelp[] =
     R"(usage: varve export-to --db=DIR [OPTION...] FILE
 
@@ -448,6 +475,11 @@ constexpr Command kCommands[] = {
     {"ingest-from", 1, 1, OperandKind::kFile,
      "db family create_if_missing ignore_case open_files progress",
      "put in the entries of a text dump", kIngestFromHelp, RunIngestFrom},
+    {"write-sst", 2, 2, OperandKind::kFile, "progress",
+     "make a table of a text dump", kWriteSstHelp, RunWriteSst},
+    {"ingest-sst", 1, 9999, OperandKind::kFile,
+     "db family create_if_missing link move verify open_files",
+     "add tables to a database", kIngestSstHelp, RunIngestSst},
     {"export-to", 1, 1, OperandKind::kFile,
      "db family from to prefix hex escaped ldb ignore_case merge_operator "
      "open_files progress",

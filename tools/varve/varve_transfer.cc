@@ -19,6 +19,8 @@
 #include "tools/varve/varve_text.h"
 #include "util/bytes/checksum.h"
 #include "varve/env.h"
+#include "varve/external_files.h"
+#include "varve/sst_file_writer.h"
 #include "varve/write_batch.h"
 
 namespace varve {
@@ -384,6 +386,46 @@ Status RunIngestFrom(Session* session) {
   if (status.ok()) {
     fprintf(session->out, "OK, %" PRIu64 " entries\n", reader.count());
   }
+  return status;
+}
+
+Status RunWriteSst(Session* session) {
+  const DumpInput file(session->operand(0), session->in);
+  if (!file.status().ok()) return file.status();
+  DumpReader reader(file.get(), file.name());
+  SstFileWriter writer((Options()));
+  Status status = writer.Open(session->operand(1));
+  Progress progress(*session);
+  std::string key;
+  std::string value;
+  while (status.ok() && reader.Next(&key, &value)) {
+    status = writer.Put(key, value);
+    if (reader.count() % kEntriesPerLook == 0 && progress.Due()) {
+      progress.Show(std::to_string(reader.count()) + " entries");
+    }
+  }
+  // The table is removed, unless it is finished.
+  if (!reader.status().ok()) return session->DamagedInput(reader.status());
+  if (status.ok()) status = writer.Finish();
+  if (status.ok()) {
+    fprintf(session->out, "OK, %" PRIu64 " entries\n", reader.count());
+  }
+  return status;
+}
+
+Status RunIngestSst(Session* session) {
+  Status status = RequireDatabase(session->line);
+  Database db;
+  if (status.ok()) status = db.OpenToWrite(session->line);
+  if (!status.ok()) return status;
+  IngestExternalFileOptions options;
+  options.link_files = session->line.Has("link");
+  options.move_files = session->line.Has("move");
+  options.verify_checksums_before_ingest = session->line.Has("verify");
+  const std::vector<std::string>& files = session->line.operands;
+  status = db.get()->IngestExternalFile(db.family(), files, options);
+  if (status.ok()) status = db.Close();
+  if (status.ok()) fprintf(session->out, "OK, %zu tables\n", files.size());
   return status;
 }
 

@@ -20,5 +20,8 @@ namespace varve {
 
 Status RunExportTo(Session* session);
 Status RunIngestFrom(Session* session);
+// From a dump to a table, and from tables into a database.
+Status RunWriteSst(Session* session);
+Status RunIngestSst(Session* session);
 
 }  // namespace varve
