@@ -195,4 +195,5 @@ varve_options_get_periodic_compaction_seconds(const varve_options_t*);
 } /* extern "C" */
 #endif
 
+#include "varve/c_external_files.h"
 #include "varve/c_indexed_batches.h"
