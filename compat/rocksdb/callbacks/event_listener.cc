@@ -29,6 +29,8 @@ constexpr FailedOperation kFailedOperations[] = {
     {"writing the MANIFEST", kManifestWrite},
     {"creating a column family", kManifestWrite},
     {"dropping a column family", kManifestWrite},
+    {"reserving numbers of tables", kManifestWrite},
+    {"adding tables from outside", kManifestWrite},
 };
 
 BackgroundErrorReason ReasonOf(const std::string& where) {

@@ -233,6 +233,8 @@ Status ToVarve(const rocksdb_options_t& options, ColumnFamilyOptions* result) {
   if (sane.comparator != nullptr) result->comparator = sane.comparator;
   result->merge_operator = sane.merge_operator;
   result->max_successive_merges = sane.max_successive_merges;
+  result->allow_ingest_behind =
+      sane.allow_ingest_behind != 0 || sane.cf_allow_ingest_behind != 0;
   result->compaction_filter = sane.compaction_filter;
   result->compaction_filter_factory = sane.compaction_filter_factory;
   result->write_buffer_size = sane.write_buffer_size;
