@@ -9,8 +9,10 @@
 #include "test/testing/test_headers.h"
 #include "test/testing/tools.h"
 #include "varve/column_family.h"
+#include "varve/external_files.h"
 #include "varve/filter_policy.h"
 #include "varve/merge_operator.h"
+#include "varve/sst_file_writer.h"
 
 namespace varve::test {
 
@@ -64,6 +66,13 @@ class Engine {
   virtual uint32_t Id(const std::string& name) = 0;
   virtual void Write(const std::vector<Update>& batch, bool disable_wal) = 0;
   virtual void Flush(const std::vector<std::string>& names) = 0;
+  // Writes a table for the family, by an SstFileWriter. The updates are in the
+  // order of the keys, but for range deletions.
+  virtual void WriteTable(const std::string& name, const std::string& file,
+                          const std::vector<Update>& updates) = 0;
+  // Ingests the files. With `moves`, they are gone afterwards.
+  virtual void Ingest(const std::string& name,
+                      const std::vector<std::string>& files, bool moves) = 0;
   // Null for all keys.
   virtual void Compact(const std::string& name, const std::string* begin,
                        const std::string* end) = 0;
@@ -150,6 +159,27 @@ class VarveEngine : public Engine {
     std::vector<ColumnFamilyHandle*> families;
     for (const std::string& name : names) families.push_back(handles_.at(name));
     EXPECT_TRUE(Ok(db_->Flush({}, families)));
+  }
+  void WriteTable(const std::string& name, const std::string& file,
+                  const std::vector<Update>& updates) override {
+    SstFileWriter writer(Options(DBOptions(), RandomOptions(name)));
+    ASSERT_TRUE(Ok(writer.Open(file)));
+    for (const auto& [kind, key, value, family] : updates) {
+      using enum Update::Kind;
+      EXPECT_TRUE(Ok(kind == kPut      ? writer.Put(key, value)
+                     : kind == kMerge  ? writer.Merge(key, value)
+                     : kind == kDelete ? writer.Delete(key)
+                                       : writer.DeleteRange(key, value)));
+    }
+    EXPECT_TRUE(Ok(writer.Finish()));
+  }
+  void Ingest(const std::string& name, const std::vector<std::string>& files,
+              bool moves) override {
+    IngestExternalFileOptions options;
+    options.move_files = moves;
+    options.link_files = !moves && random_.OneIn(2);
+    options.verify_checksums_before_ingest = random_.OneIn(2);
+    EXPECT_TRUE(Ok(db_->IngestExternalFile(handles_.at(name), files, options)));
   }
   void Compact(const std::string& name, const std::string* begin,
                const std::string* end) override {
@@ -363,6 +393,41 @@ class RocksDbEngine : public Engine, public RocksDbLibrary {
       CallChecked<void>("flush_cf", db_, options, handles_.at(name));
     }
     Call<void>("flushoptions_destroy", options);
+  }
+  void WriteTable(const std::string& name, const std::string& file,
+                  const std::vector<Update>& updates) override {
+    void* const env_options = Call<void*>("envoptions_create");
+    void* const writer = Call<void*>("sstfilewriter_create", env_options,
+                                     NewFamilyOptions(name));
+    CallChecked<void>("sstfilewriter_open", writer, file.c_str());
+    for (const auto& [kind, key, value, family] : updates) {
+      const auto add = [&, &k = key](const char* call, auto... end) {
+        CallChecked<void>(call, writer, k.data(), k.size(), end...);
+      };
+      using enum Update::Kind;
+      const char* const end = value.data();
+      const size_t end_size = value.size();
+      if (kind == kPut) add("sstfilewriter_put", end, end_size);
+      if (kind == kMerge) add("sstfilewriter_merge", end, end_size);
+      if (kind == kDelete) add("sstfilewriter_delete");
+      if (kind == kDeleteRange) {
+        add("sstfilewriter_delete_range", end, end_size);
+      }
+    }
+    CallChecked<void>("sstfilewriter_finish", writer);
+    Call<void>("sstfilewriter_destroy", writer);
+    Call<void>("envoptions_destroy", env_options);
+  }
+  void Ingest(const std::string& name, const std::vector<std::string>& files,
+              bool moves) override {
+    std::vector<const char*> texts;
+    for (const std::string& file : files) texts.push_back(file.c_str());
+    void* const options = Call<void*>("ingestexternalfileoptions_create");
+    Call<void>("ingestexternalfileoptions_set_move_files", options,
+               static_cast<unsigned char>(moves));
+    CallChecked<void>("ingest_external_file_cf", db_, handles_.at(name),
+                      texts.data(), texts.size(), options);
+    Call<void>("ingestexternalfileoptions_destroy", options);
   }
   void Compact(const std::string& name, const std::string* begin,
                const std::string* end) override {

@@ -3,7 +3,8 @@
 // Goal: Varve and RocksDB can open one directory with any number of column
 // families in turn, and each finds what the other wrote, created and dropped.
 // Method: in random sessions either engine updates families, flushes, compacts,
-// creates and drops some, and closes with logs alive. After each session the
+// ingests tables that either has written, creates and drops some, and closes
+// with logs alive. After each session the
 // other one opens all families, and everything must be as in a model.
 // VARVE_SESSIONS sets the number of sessions. RocksDB compresses by Snappy, LZ4
 // or ZSTD.
@@ -119,6 +120,46 @@ class FamiliesInteropTest : public ::testing::TestWithParam<int> {
     ++dropped_;
   }
 
+  // Either engine writes tables, and this one ingests them. Later tables win.
+  void Ingest(Engine* engine) {
+    const std::string name = RandomName();
+    std::vector<std::string> files;
+    for (int i = random_.Between(1, 3); i > 0; --i) {
+      std::vector<Update> updates;
+      std::map<std::string, Update, KeyOrder> by_key(
+          KeyOrder{IsDescending(name)});
+      for (int j = random_.Between(1, 40); j > 0; --j) {
+        Update update = RandomUpdate();
+        update.family = name;
+        if (update.kind == Update::Kind::kSingleDelete ||
+            update.key.starts_with("once")) {
+          continue;
+        }
+        if (update.kind == Update::Kind::kDeleteRange) {
+          if (KeyOrder{IsDescending(name)}(update.value, update.key)) {
+            std::swap(update.key, update.value);
+          }
+          // It hides nothing of its own table.
+          if (update.key != update.value) updates.push_back(update);
+        } else {
+          by_key[update.key] = update;
+        }
+      }
+      for (const auto& [key, update] : by_key) updates.push_back(update);
+      if (updates.empty()) continue;
+      for (const Update& update : updates) Apply(update, &model_);
+      files.push_back(dir_.Sub("table" + std::to_string(i)));
+      Engine* const writer = random_.OneIn(2)
+                                 ? static_cast<Engine*>(&engines_.varve)
+                                 : &engines_.rocksdb;
+      writer->WriteTable(name, files.back(), updates);
+    }
+    if (files.empty()) return;
+    engine->Ingest(name, files, random_.OneIn(2));
+    for (const std::string& file : files) std::filesystem::remove(file);
+    ++ingested_;
+  }
+
   void ReleaseSnapshot(Engine* engine) {
     if (snapshot_ != nullptr) engine->ReleaseSnapshot(snapshot_);
     snapshot_ = nullptr;
@@ -137,6 +178,7 @@ class FamiliesInteropTest : public ::testing::TestWithParam<int> {
       engine->Flush({names.begin(), names.end()});
     }
     if (random_.OneIn(400)) engine->Compact(RandomName(), nullptr, nullptr);
+    if (random_.OneIn(150)) Ingest(engine);
     if (random_.OneIn(200) && snapshot_ == nullptr) {
       snapshot_ = engine->TakeSnapshot();
     }
@@ -253,6 +295,7 @@ class FamiliesInteropTest : public ::testing::TestWithParam<int> {
   std::string busy_;
   uint64_t created_ = 0;
   uint64_t dropped_ = 0;
+  uint64_t ingested_ = 0;
   uint64_t logs_ = 0;
 };
 
@@ -274,10 +317,13 @@ TEST_P(FamiliesInteropTest, EachOpensWhatTheOtherLeft) {
     }
     Session();
   }
-  printf("%d sessions, %llu families created, %llu dropped, %llu logs alive\n",
-         sessions, static_cast<unsigned long long>(created_),
-         static_cast<unsigned long long>(dropped_),
-         static_cast<unsigned long long>(logs_));
+  printf(
+      "%d sessions, %llu families created, %llu dropped, %llu ingestions, "
+      "%llu logs alive\n",
+      sessions, static_cast<unsigned long long>(created_),
+      static_cast<unsigned long long>(dropped_),
+      static_cast<unsigned long long>(ingested_),
+      static_cast<unsigned long long>(logs_));
 }
 
 std::string CaseName(const ::testing::TestParamInfo<int>& info) {

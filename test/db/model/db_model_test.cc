@@ -16,6 +16,8 @@
 #include "test/testing/db/table_calls.h"
 #include "test/testing/seed.h"
 #include "test/testing/test_headers.h"
+#include "varve/external_files.h"
+#include "varve/sst_file_writer.h"
 #include "varve/testing/fault_injection_env.h"
 
 namespace varve::test {
@@ -30,6 +32,7 @@ struct Totals {
   uint64_t on_disk = 0;  // Seeds.
   uint64_t families_created = 0;
   uint64_t families_dropped = 0;
+  uint64_t ingestions = 0;
   uint64_t filtered = 0;  // Parts that a filter was seen to remove or change.
 };
 
@@ -101,6 +104,7 @@ class ModelRun {
 
   void Step() {
     if (has_filter_ && rng_.OneIn(30)) return StepFiltered();
+    if (rng_.OneIn(300)) return Ingest();
     const uint64_t kind = rng_.Below(1000);
     if (kind < 350) return Write();
     if (kind < 500) return WriteMany();
@@ -297,6 +301,73 @@ class ModelRun {
     ASSERT_TRUE(Ok(model_.Write(batch)));
     changes_.push_back(batch);
     if (options.sync) MarkSynced();
+  }
+
+  // Writes a table of random updates, and adds what it does to the batch.
+  void WriteTable(ColumnFamilyHandle* family, const std::string& file,
+                  WriteBatch* batch) {
+    Options options = options_;
+    static_cast<ColumnFamilyOptions&>(options) = RandomFamilyOptions();
+    SstFileWriter writer(options, rng_.OneIn(2) ? family : nullptr);
+    ASSERT_TRUE(Ok(writer.Open(file)));
+    const auto count = static_cast<uint64_t>(key_count_);
+    if (range_deletion_percent_ > rng_.Below(100)) {
+      const auto begin = static_cast<int>(rng_.Below(count));
+      const auto size = 1 + static_cast<int>(rng_.Below(count));
+      ASSERT_TRUE(Ok(writer.DeleteRange(Key(begin), Key(begin + size))));
+      // It hides nothing of its own table.
+      batch->DeleteRange(family, Key(begin), Key(begin + size));
+    }
+    // Dense or not, so that the range may be around other entries.
+    const uint64_t most = 1 + rng_.Below(rng_.OneIn(2) ? 4 : count);
+    for (uint64_t key = rng_.Below(count), i = 0; i == 0 || key < count;
+         key += 1 + rng_.Below(most), ++i) {
+      const std::string name = Key(static_cast<int>(key));
+      if (rng_.OneIn(4)) {
+        ASSERT_TRUE(Ok(writer.Delete(name)));
+        batch->Delete(family, name);
+      } else if (merge_percent_ > rng_.Below(100)) {
+        const std::string operand = rng_.Bytes(rng_.Below(30));
+        ASSERT_TRUE(Ok(writer.Merge(name, operand)));
+        batch->Merge(family, name, operand);
+      } else {
+        const std::string value = RandomValue();
+        ASSERT_TRUE(Ok(writer.Put(name, value)));
+        batch->Put(family, name, value);
+      }
+    }
+    ASSERT_TRUE(Ok(writer.Finish()));
+  }
+
+  // Ingests tables into one or more families. They are durable at once, and so
+  // is all that was written before.
+  void Ingest() {
+    std::set<std::string> names;
+    for (uint64_t i = rng_.Below(3) + 1; i > 0; --i) {
+      names.insert(RandomFamily());
+    }
+    std::vector<IngestExternalFileArg> arguments;
+    WriteBatch batch;
+    int number = 0;
+    for (const std::string& name : names) {
+      IngestExternalFileArg argument{handles_.at(name), {}, {}};
+      argument.options.move_files = rng_.OneIn(2);
+      argument.options.link_files =
+          !argument.options.move_files && rng_.OneIn(2);
+      argument.options.verify_checksums_before_ingest = rng_.OneIn(2);
+      for (uint64_t i = rng_.Below(3) + 1; i > 0; --i) {
+        const std::string file = path_ + ".table" + std::to_string(++number);
+        WriteTable(argument.column_family, file, &batch);
+        argument.external_files.push_back(file);
+      }
+      arguments.push_back(argument);
+    }
+    if (Failed()) return;
+    ASSERT_TRUE(Ok(db_->IngestExternalFiles(arguments)));
+    ASSERT_TRUE(Ok(model_.Write(batch)));
+    changes_.push_back(batch);
+    MarkSynced();
+    ++totals_->ingestions;
   }
 
   void ExpectFound(const std::string& key, const Entries& entries,
@@ -707,7 +778,7 @@ TEST(DbModelTest, RandomOperationsMatchTheModel) {
   printf(
       "model: %d seeds, %llu of them on disk: %llu operations, %llu opens, "
       "%llu power cuts, %llu unsynced writes lost, %llu families created, "
-      "%llu dropped, %llu values seen filtered\n",
+      "%llu dropped, %llu ingestions, %llu values seen filtered\n",
       seeds, static_cast<unsigned long long>(totals.on_disk),
       static_cast<unsigned long long>(totals.operations),
       static_cast<unsigned long long>(totals.opens),
@@ -715,6 +786,7 @@ TEST(DbModelTest, RandomOperationsMatchTheModel) {
       static_cast<unsigned long long>(totals.lost),
       static_cast<unsigned long long>(totals.families_created),
       static_cast<unsigned long long>(totals.families_dropped),
+      static_cast<unsigned long long>(totals.ingestions),
       static_cast<unsigned long long>(totals.filtered));
 }
 
