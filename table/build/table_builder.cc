@@ -337,7 +337,8 @@ void TableBuilder::Rep::AddToIndex(const Slice& next_key) {
   if (!options.partitioned_index) return;
   const bool filter_is_full =
       partitions_filter &&
-      filter.KeyCount() * options.filter_policy->BuiltinBloomBitsPerKey() / 8 >=
+      static_cast<double>(filter.KeyCount()) *
+              options.filter_policy->BuiltinBloomBitsPerKey() / 8 >=
           static_cast<double>(options.metadata_block_size);
   if (filter_is_full || index.OpenBytes() >= options.metadata_block_size) {
     if (partitions_filter) filter.AddNextPrefix(ExtractUserKey(next_key));
