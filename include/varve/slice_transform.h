@@ -14,7 +14,8 @@
 namespace varve {
 
 // A function from keys to prefixes. The keys of one prefix must follow each
-// other in the comparator's order, without a key of another prefix in between.
+// other in the comparator's order: no key of another prefix, and none without a
+// prefix, may be in between.
 //
 // Thread-safety: many threads call the methods at once. They must not throw.
 class VARVE_EXPORT SliceTransform {

@@ -88,11 +88,11 @@ class TableFilterBuilder {
   }
 
   void Finish(std::string* body) {
+    // A further filter has no key yet.
+    has_last_key_ = false;
+    has_last_prefix_ = false;
     if (bloom_) {
       bloom_->Finish(body);
-      // The next partition has its own.
-      has_last_key_ = false;
-      has_last_prefix_ = false;
       return;
     }
     std::vector<Slice> keys;

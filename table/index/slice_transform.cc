@@ -98,15 +98,25 @@ std::shared_ptr<const SliceTransform> NewNoopTransform() {
 std::shared_ptr<const SliceTransform> NewTransformByName(
     std::string_view name) {
   size_t length = 0;
-  if (ParseLength(name, kFixedName, &length) ||
-      ParseLength(name, "fixed:", &length)) {
+  if (ParseLength(name, kFixedName, &length)) {
     return NewFixedPrefixTransform(length);
   }
-  if (ParseLength(name, kCappedName, &length) ||
-      ParseLength(name, "capped:", &length)) {
+  if (ParseLength(name, kCappedName, &length)) {
     return NewCappedPrefixTransform(length);
   }
   return name == kNoopName ? NewNoopTransform() : nullptr;
+}
+
+std::shared_ptr<const SliceTransform> NewTransformByText(
+    std::string_view text) {
+  size_t length = 0;
+  if (ParseLength(text, "fixed:", &length)) {
+    return NewFixedPrefixTransform(length);
+  }
+  if (ParseLength(text, "capped:", &length)) {
+    return NewCappedPrefixTransform(length);
+  }
+  return NewTransformByName(text);
 }
 
 }  // namespace varve

@@ -8,9 +8,11 @@
 
 namespace varve {
 
-// Returns the built-in transform with that name, as tables and OPTIONS files
-// store it, or with one of the short names that RocksDB's option texts have
-// (`fixed:<n>`, `capped:<n>`). Returns null if there is none.
+// Returns the built-in transform with that name, as tables store it. Returns
+// null if there is none.
 std::shared_ptr<const SliceTransform> NewTransformByName(std::string_view name);
+// Also takes the short names in RocksDB's option texts: `fixed:<n>` and
+// `capped:<n>`.
+std::shared_ptr<const SliceTransform> NewTransformByText(std::string_view text);
 
 }  // namespace varve

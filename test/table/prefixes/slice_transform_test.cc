@@ -44,15 +44,18 @@ TEST(SliceTransformTest, IsFoundByItsName) {
     ASSERT_NE(transform, nullptr) << name;
     EXPECT_STREQ(transform->Name(), name);
   }
-  EXPECT_STREQ(NewTransformByName("fixed:3")->Name(), "rocksdb.FixedPrefix.3");
-  EXPECT_STREQ(NewTransformByName("capped:4")->Name(),
+  EXPECT_STREQ(NewTransformByText("fixed:3")->Name(), "rocksdb.FixedPrefix.3");
+  EXPECT_STREQ(NewTransformByText("capped:4")->Name(),
                "rocksdb.CappedPrefix.4");
+  EXPECT_STREQ(NewTransformByText("rocksdb.Noop")->Name(), "rocksdb.Noop");
+  // A program's own function can have such a name.
+  EXPECT_EQ(NewTransformByName("fixed:3"), nullptr);
   for (const char* name :
        {"", "nullptr", "rocksdb.FixedPrefix", "rocksdb.FixedPrefix.",
         "rocksdb.FixedPrefix.x", "rocksdb.FixedPrefix.3x", "fixed:-1",
         "rocksdb.CappedPrefix.99999999999999999999999", "rocksdb.Noop.1",
         "test.Other"}) {
-    EXPECT_EQ(NewTransformByName(name), nullptr) << name;
+    EXPECT_EQ(NewTransformByText(name), nullptr) << name;
   }
 }
 
