@@ -95,6 +95,8 @@ constexpr std::array kTickerNames = {
     "varve.transaction.conflicts",
     "varve.transaction.lock.timeouts",
     "varve.transaction.deadlocks",
+    "varve.bloom.filter.prefix.checked",
+    "varve.bloom.filter.prefix.useful",
 };
 static_assert(kTickerNames.size() == kTickerCount, "a name for each ticker");
 

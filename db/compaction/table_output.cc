@@ -91,6 +91,8 @@ Status TableOutput::Open() {
       context_.options->index_type == IndexType::kTwoLevelIndexSearch;
   options.partition_filters = context_.options->partition_filters;
   options.metadata_block_size = context_.options->metadata_block_size;
+  options.prefix_extractor = context_.options->prefix_extractor;
+  options.whole_key_filtering = context_.options->whole_key_filtering;
   options.db_identity = context_.db_identity;
   options.session_identity = context_.session_identity;
   options.column_family_id = context_.family_id;

@@ -117,7 +117,7 @@ class IteratorOperands {
   size_t count_ = 0;
 };
 
-class DbIterator final : public Iterator {
+class DbIterator final : public BoundedIterator {
  public:
   DbIterator(const DbIteratorParts& parts, const ReadOptions& options)
       : parts_(parts),
@@ -140,6 +140,16 @@ class DbIterator final : public Iterator {
   }
   static void operator delete(void* place) {
     IteratorState::OfPlace(place)->GiveBack();
+  }
+
+  void SetBounds(const Slice* lower, const Slice* upper) override {
+    given_lower_ = lower;
+    given_upper_ = upper;
+    lower_.reset();
+    upper_.reset();
+  }
+  PrefixSources* prefix_sources() const override {
+    return tree_state_->prefix_sources();
   }
 
   Status status() const override {
@@ -535,9 +545,11 @@ class DbIterator final : public Iterator {
     bool has_stop = valid_;
     if (valid_) {
       stop = key_;
-    } else if (walk.to_end || !it_->Valid()) {
+    } else if ((walk.to_end || !it_->Valid()) &&
+               tree_state_->prefix_sources() == nullptr) {
       if (!it_->status().ok()) return;
-    } else {  // At a bound.
+    } else {  // At a bound. Sources that are left out may have keys beyond it.
+      if (!it_->Valid() && !it_->status().ok()) return;
       const std::optional<Slice>& bound = forward() ? upper_ : lower_;
       if (!bound) return;
       stop = *bound;
@@ -815,8 +827,8 @@ class DbIterator final : public Iterator {
   InternalIterator* it_;
   const bool bytewise_;
   // The caller's, and what they were at the last seek.
-  const Slice* const given_lower_;
-  const Slice* const given_upper_;
+  const Slice* given_lower_;
+  const Slice* given_upper_;
   std::optional<Slice> lower_;
   std::optional<Slice> upper_;
   enum class Direction : uint8_t {
@@ -865,10 +877,11 @@ class ErrorIterator final : public Iterator {
 
 size_t DbIteratorBytes() { return sizeof(DbIterator); }
 
-std::unique_ptr<Iterator> NewDbIterator(const DbIteratorParts& parts,
-                                        const ReadOptions& options) {
+std::unique_ptr<BoundedIterator> NewDbIterator(const DbIteratorParts& parts,
+                                               const ReadOptions& options) {
   IteratorState* const state = parts.state;
-  return std::unique_ptr<Iterator>(new (state) DbIterator(parts, options));
+  return std::unique_ptr<BoundedIterator>(new (state)
+                                              DbIterator(parts, options));
 }
 
 Status Iterator::Refresh(const Snapshot* /*snapshot*/) {

@@ -4,6 +4,7 @@
 #include <memory>
 
 #include "db/engine/iterator_state.h"
+#include "db/prefix/prefix_iterator.h"
 #include "table/block/internal_key.h"
 #include "util/threads/thread_arena.h"
 #include "varve/iterator.h"
@@ -52,6 +53,7 @@ struct DbIteratorParts {
   const MergeOperator* merge_operator = nullptr;  // May be null.
   Env* env = nullptr;
   SkipLimit* skip_limit = nullptr;  // May be null.
+  PrefixUse prefixes;
   // What is known of dead entries; null if walks do not matter.
   DeadWalks* dead_walks = nullptr;
   // The DB created it for itself. The long walks of others are reported, so
@@ -68,7 +70,7 @@ size_t DbIteratorBytes();
 // Creates an iterator over user keys and their values. It yields the newest
 // version of each key that is visible at the sequence number, and no deleted
 // keys.
-std::unique_ptr<Iterator> NewDbIterator(const DbIteratorParts& parts,
-                                        const ReadOptions& options);
+std::unique_ptr<BoundedIterator> NewDbIterator(const DbIteratorParts& parts,
+                                               const ReadOptions& options);
 
 }  // namespace varve

@@ -14,6 +14,8 @@
 #include "db/engine/tailing_iterator.h"
 #include "db/family/common_errors.h"
 #include "db/merge/merge_all.h"
+#include "db/prefix/prefix_iterator.h"
+#include "db/prefix/prefix_sources.h"
 #include "monitoring/measured_operation.h"
 #include "monitoring/read_counts.h"
 #include "monitoring/span.h"
@@ -40,7 +42,8 @@ CounterGroup GroupOfLevel(CounterGroup of_level0, int level) {
 // before.
 IteratorTreeKey TreeKey(const SuperVersion& super_version,
                         const VersionRangeTombstones* tombstones,
-                        uint64_t db_number, const ReadOptions& options) {
+                        uint64_t db_number, const ReadOptions& options,
+                        bool asks_prefixes) {
   IteratorTreeKey key;
   key.db = db_number;
   key.super_version = super_version.number;
@@ -50,6 +53,7 @@ IteratorTreeKey TreeKey(const SuperVersion& super_version,
   for (const MemTable* memtable : super_version.immutable) {
     if (!memtable->tombstones().empty()) key.has_tombstones = true;
   }
+  key.has_prefix_sources = asks_prefixes;
   key.verify_checksums = options.verify_checksums;
   key.fill_cache = options.fill_cache;
   key.readahead_size = options.readahead_size;
@@ -168,10 +172,15 @@ void BuildIterator(const InternalKeyComparator* comparator,
   children.reserve(1 + super_version.immutable.size() +
                    version.files(0).size() + version.levels().size());
   RangeTombstoneFilters filters(comparator, sequence, memory);
+  PrefixSources* const prefixes = state->prefix_sources();
   const auto add = [&](const MemTable& memtable) {
     RangeTombstoneFilters::SetList sets(memory);
     memtable.tombstones().CopySets(&sets);
-    children.push_back(filters.Wrap(memtable.NewIterator(memory), sets));
+    std::unique_ptr<InternalIterator> source = memtable.NewIterator(memory);
+    if (prefixes != nullptr) {
+      source = prefixes->Wrap(std::move(source), &memtable);
+    }
+    children.push_back(filters.Wrap(std::move(source), sets));
   };
   // Nothing that is added to an empty memtable from now on can be seen.
   if (!super_version.memtable->empty()) add(*super_version.memtable);
@@ -181,7 +190,7 @@ void BuildIterator(const InternalKeyComparator* comparator,
   tree_options.snapshot = nullptr;
   tree_options.iterate_lower_bound = nullptr;
   tree_options.iterate_upper_bound = nullptr;
-  version.AddIterators(tree_options, tombstones, &filters, &children);
+  version.AddIterators(tree_options, tombstones, &filters, prefixes, &children);
   state->SetTree(NewMergingIterator(comparator, children, memory));
 }
 
@@ -599,6 +608,11 @@ std::unique_ptr<Iterator> DbReader::NewPlainIterator(ColumnFamily* family,
                                                      const ReadOptions& options,
                                                      SkipLimit* skip_limit) {
   DbIteratorParts parts;
+  // The database's own iterators see all keys.
+  if (!kOwn && family->options().prefix_extractor != nullptr) [[unlikely]] {
+    parts.prefixes =
+        PrefixUse(family->options(), family->comparator(), options);
+  }
   Status status = BeginIterator(family, options, nullptr, &parts);
   if (!status.ok()) return NewErrorIterator(std::move(status));
   parts.comparator = &family->comparator();
@@ -613,7 +627,11 @@ std::unique_ptr<Iterator> DbReader::NewPlainIterator(ColumnFamily* family,
   if (family != &family_) family->Ref();
   parts.owner = this;
   parts.family = family;
-  return NewDbIterator(parts, options);
+  std::unique_ptr<BoundedIterator> iterator = NewDbIterator(parts, options);
+  if (!parts.prefixes.any()) [[likely]]
+    return iterator;
+  return NewPrefixIterator(std::move(iterator), parts.prefixes,
+                           parts.comparator, options);
 }
 
 Status DbReader::BeginIterator(ColumnFamily* family, const ReadOptions& options,
@@ -635,8 +653,13 @@ Status DbReader::BeginIterator(ColumnFamily* family, const ReadOptions& options,
     ReleaseSuperVersion(family, super_version);
     return status;
   }
-  const IteratorTreeKey key = TreeKey(*super_version, tombstones.get(),
-                                      core_.families.db_number(), options);
+  // An error must be seen, whatever the filters of the table say.
+  if (tombstones != nullptr && tombstones->unread != nullptr) [[unlikely]]
+    parts->prefixes.asks_filters = false;
+  const PrefixUse& prefixes = parts->prefixes;
+  const IteratorTreeKey key =
+      TreeKey(*super_version, tombstones.get(), core_.families.db_number(),
+              options, prefixes.asks_filters);
   // Filters of range deletions are for one sequence number.
   if (reused != nullptr && reused->key() == key && !key.has_tombstones) {
     parts->state = reused;
@@ -647,6 +670,12 @@ Status DbReader::BeginIterator(ColumnFamily* family, const ReadOptions& options,
                        (tombstones != nullptr && tombstones->unread != nullptr);
     parts->state = IteratorState::Take(fresh, key);
     if (parts->state->tree() == nullptr) {
+      if (prefixes.asks_filters) [[unlikely]] {
+        parts->state->SetPrefixSources(std::unique_ptr<PrefixSources>(
+            new (parts->state->memory()) PrefixSources(
+                &family->comparator(), family->table_cache(),
+                prefixes.extractor, stats_, parts->state->memory())));
+      }
       BuildIterator(&family->comparator(), options, *super_version, sequence,
                     tombstones.get(), parts->state);
     }
@@ -654,7 +683,7 @@ Status DbReader::BeginIterator(ColumnFamily* family, const ReadOptions& options,
   parts->sequence = sequence;
   parts->super_version = super_version;
   parts->dead_walks = nullptr;
-  if (!ignores_waste_) {
+  if (!ignores_waste_ && prefixes.MayNoteWalks()) {
     if (SeesAllUpTo(*family, options, *super_version)) [[likely]]
       parts->dead_walks = family->dead_walks();
     if (!super_version->memtable->tombstones().empty()) [[unlikely]]

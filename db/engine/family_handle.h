@@ -18,6 +18,7 @@ namespace varve {
 
 class FamilyHandles;
 class MergeOperator;
+class SliceTransform;
 
 // A handle that a DB gave out. A read finds its family by one load.
 class FamilyHandle final : public ColumnFamilyHandle {
@@ -55,6 +56,13 @@ class FamilyHandle final : public ColumnFamilyHandle {
                ? nullptr
                : static_cast<const FamilyHandle&>(handle).merge_operator_;
   }
+  // Returns the prefix_extractor of the handle's family, or null.
+  static std::shared_ptr<const SliceTransform> ExtractorOf(
+      const ColumnFamilyHandle& handle) {
+    return handle.db_number_ == 0
+               ? nullptr
+               : static_cast<const FamilyHandle&>(handle).prefix_extractor_;
+  }
   // Returns whether the handles are of two DBs. A dead handle is of none.
   static bool AreOfTwoDbs(const ColumnFamilyHandle& a,
                           const ColumnFamilyHandle& b) {
@@ -88,6 +96,7 @@ class FamilyHandle final : public ColumnFamilyHandle {
   const Comparator* const comparator_;
   const KeyFolding folding_;
   const MergeOperator* merge_operator_;  // Null once the DB was destroyed.
+  const std::shared_ptr<const SliceTransform> prefix_extractor_;
 };
 
 // The handles that a DB has given out. After Abandon, the handles that are left

@@ -6,6 +6,7 @@
 #include <memory>
 #include <utility>
 
+#include "db/prefix/prefix_sources.h"
 #include "table/block/internal_iterator.h"
 #include "table/block/key_buffer.h"
 #include "util/threads/thread_arena.h"
@@ -22,6 +23,7 @@ struct IteratorTreeKey {
   uint64_t super_version = 0;
   bool has_memtable = false;
   bool has_tombstones = false;
+  bool has_prefix_sources = false;
   // Of ReadOptions.
   bool verify_checksums = false;
   bool fill_cache = false;
@@ -53,6 +55,11 @@ class IteratorState {
   InternalIterator* tree() const { return tree_.get(); }
   void SetTree(std::unique_ptr<InternalIterator> tree) {
     tree_ = std::move(tree);
+  }
+  // The sources in the tree, if its key has them; otherwise null.
+  PrefixSources* prefix_sources() const { return prefix_sources_.get(); }
+  void SetPrefixSources(std::unique_ptr<PrefixSources> sources) {
+    prefix_sources_ = std::move(sources);
   }
 
   // Releases the SuperVersion's objects that the tree holds. May be called
@@ -86,6 +93,7 @@ class IteratorState {
 
   ThreadArena* const memory_;
   const IteratorTreeKey key_;
+  std::unique_ptr<PrefixSources> prefix_sources_;
   std::unique_ptr<InternalIterator> tree_;
 };
 

@@ -51,6 +51,7 @@ void ColumnFamily::MakeTables(const std::string& db_path,
   TableReaderOptions table_options;
   table_options.comparator = &comparator_;
   table_options.filter_policy = options_->filter_policy;
+  table_options.prefix_extractor = options_->prefix_extractor;
   table_options.block_cache =
       static_cast<BlockCache*>(options_->block_cache.get());
   table_options.statistics = stats_;

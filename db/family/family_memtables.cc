@@ -3,6 +3,7 @@
 
 #include <algorithm>
 
+#include "db/prefix/prefix_order.h"
 #include "env/descriptor_supply.h"
 
 namespace varve {
@@ -56,7 +57,7 @@ std::vector<MemTable*> FamilyMemtables::Abandon() {
 MemTable* FamilyMemtables::New(uint64_t wal_number, size_t family_count) const {
   const size_t size = options_->write_buffer_size;
   return new MemTable(
-      comparator_, wal_number, size, MemTableOrderOf(*options_), account_,
+      comparator_, wal_number, size, MemTableOrderFor(*options_), account_,
       std::min(size, std::max<size_t>(size / family_count, last_batch_bytes_)));
 }
 

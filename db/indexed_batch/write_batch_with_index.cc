@@ -8,6 +8,7 @@
 #include "db/indexed_batch/batch_iterator.h"
 #include "db/indexed_batch/merged_iterator.h"
 #include "db/merge/merge_all.h"
+#include "db/prefix/prefix_iterator.h"
 #include "db/write/write_batch_internal.h"
 #include "table/reader/read_target.h"
 #include "varve/db.h"
@@ -281,7 +282,7 @@ std::unique_ptr<Iterator> WriteBatchWithIndex::NewMerged(
   FamilyIndex* in = nullptr;
   Status status = index()->FindFamily(family, &in);
   if (!status.ok()) return NewErrorIterator(std::move(status));
-  return NewMergedIterator(
+  std::unique_ptr<Iterator> merged = NewMergedIterator(
       {.index = index_.get(),
        .family = in,
        .base = std::move(base),
@@ -289,6 +290,13 @@ std::unique_ptr<Iterator> WriteBatchWithIndex::NewMerged(
            family == nullptr ? nullptr : FamilyHandle::OperatorOf(*family),
        .options = options,
        .ends_with_batch = ends_with_batch});
+  if (options == nullptr || !options->prefix_same_as_start ||
+      family == nullptr ||
+      FamilyHandle::FoldingOf(*family) != KeyFolding::kNone) {
+    return merged;
+  }
+  // The base has ended with the prefix, the batch has not.
+  return StayInPrefix(std::move(merged), FamilyHandle::ExtractorOf(*family));
 }
 
 Status WriteBatchWithIndex::GetFromBatch(ColumnFamilyHandle* family,

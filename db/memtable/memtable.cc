@@ -87,7 +87,8 @@ struct MemTable::Sizes {
 };
 
 MemTable::MemTable(const InternalKeyComparator* comparator, uint64_t wal_number,
-                   size_t write_buffer_size, NewMemTableOrder* new_order,
+                   size_t write_buffer_size,
+                   const std::function<NewMemTableOrder>& new_order,
                    const std::shared_ptr<WriteBufferAccount>& account,
                    size_t expected_bytes)
     : MemTable(comparator, wal_number,
@@ -101,7 +102,8 @@ MemTable::MemTable(const InternalKeyComparator* comparator, uint64_t wal_number,
                                   : std::make_unique<Counter>(this, account)) {}
 
 MemTable::MemTable(const InternalKeyComparator* comparator, uint64_t wal_number,
-                   const Sizes& sizes, NewMemTableOrder* new_order,
+                   const Sizes& sizes,
+                   const std::function<NewMemTableOrder>& new_order,
                    std::unique_ptr<Counter> counter)
     : counter_(std::move(counter)),
       comparator_(comparator),
@@ -119,7 +121,7 @@ MemTable::MemTable(const InternalKeyComparator* comparator, uint64_t wal_number,
     tree_.emplace(comparator, &arena_, &node_arena_);
     CountPath(PathCounter::kBlinkTree);
   } else {
-    baseline_ = new_order(comparator, &arena_);
+    other_order_ = new_order(comparator, &arena_, &node_arena_);
   }
 }
 
@@ -148,7 +150,7 @@ template <bool kDeletion>
                       VarintLength(value.size()) + value.size() +
                       (kDeletion ? kDeletionMarkBytes : 0);
   char* const entry =
-      tree_ ? tree_->AllocateEntry(size) : baseline_->AllocateEntry(size);
+      tree_ ? tree_->AllocateEntry(size) : other_order_->AllocateEntry(size);
   char* p = EncodeVarint32(entry, static_cast<uint32_t>(key_size));
   const Slice key(p, key_size);
   if (!user_key.empty()) memcpy(p, user_key.data(), user_key.size());
@@ -158,7 +160,7 @@ template <bool kDeletion>
   if (!value.empty()) memcpy(p, value.data(), value.size());
   if constexpr (kDeletion) p[value.size()] = 0;
   if (!tree_) {
-    baseline_->Insert(entry);
+    other_order_->Insert(entry);
   } else if constexpr (kDeletion) {
     tree_->InsertDeletion(entry, p + value.size());
   } else {
@@ -215,7 +217,7 @@ LookupState MemTable::Find(const Slice& user_key, SequenceNumber sequence,
 
 const char* MemTable::LowerBound(const Slice& internal_key) const {
   return tree_ ? tree_->LowerBound(internal_key)
-               : baseline_->LowerBound(internal_key);
+               : other_order_->LowerBound(internal_key);
 }
 
 LookupState MemTable::FindOrdered(const Slice& user_key,
@@ -249,7 +251,7 @@ void MemTable::ReadVersions(const Slice& user_key, SequenceNumber sequence,
 
 std::unique_ptr<InternalIterator> MemTable::NewIterator(
     ThreadArena* memory) const {
-  if (!tree_) return baseline_->NewIterator(memory);
+  if (!tree_) return other_order_->NewIterator(memory);
   return std::unique_ptr<InternalIterator>(
       new (memory) MemTableIterator<BlinkTree>(comparator_, &*tree_));
 }

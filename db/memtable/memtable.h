@@ -3,6 +3,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 
@@ -34,12 +35,14 @@ class MemTable {
   // may have its updates. `write_buffer_size` is the size in bytes at which it
   // counts as full.
   // `new_order`, if not null, creates the structure that replaces the tree
-  // (ablation memtable). `account`, if not null, counts the memory; see
-  // db/memtable/write_buffer_budget.h. The memtable begins with blocks and an
-  // index for `expected_bytes`, which are at most write_buffer_size, or for
-  // what its share of the budget allows if that is less.
+  // (ablation memtable, or a filter of prefixes). `account`, if not null,
+  // counts the memory; see db/memtable/write_buffer_budget.h. The memtable
+  // begins with blocks and an index for `expected_bytes`, which are at most
+  // write_buffer_size, or for what its share of the budget allows if that is
+  // less.
   MemTable(const InternalKeyComparator* comparator, uint64_t wal_number,
-           size_t write_buffer_size, NewMemTableOrder* new_order = nullptr,
+           size_t write_buffer_size,
+           const std::function<NewMemTableOrder>& new_order = nullptr,
            const std::shared_ptr<WriteBufferAccount>& account = nullptr,
            size_t expected_bytes = SIZE_MAX);
   ~MemTable();
@@ -93,6 +96,13 @@ class MemTable {
   // hide. It must not outlive the memtable. `memory` may be null.
   std::unique_ptr<InternalIterator> NewIterator(
       ThreadArena* memory = nullptr) const;
+  // Returns false if no entry that is visible to the caller has the prefix that
+  // `extractor` gives, whose PreviewXxh3 is `hash`. REQUIRES: the caller has
+  // loaded its sequence number.
+  bool MayHavePrefix(const SliceTransform& extractor, uint64_t hash) const {
+    return other_order_ == nullptr ||
+           other_order_->MayHavePrefix(extractor, hash);
+  }
   const RangeTombstoneMemTable& tombstones() const { return tombstones_; }
   // Returns whether an update affects a key in [*begin, *end], or in
   // [*begin, *end) with `end_is_exclusive`. A null bound is open. Updates
@@ -149,7 +159,7 @@ class MemTable {
   struct Sizes;
 
   MemTable(const InternalKeyComparator* comparator, uint64_t wal_number,
-           const Sizes& sizes, NewMemTableOrder* new_order,
+           const Sizes& sizes, const std::function<NewMemTableOrder>& new_order,
            std::unique_ptr<Counter> counter);
 
   // Returns true until the first Add begins.
@@ -187,10 +197,10 @@ class MemTable {
   // Read by every lookup and rarely written, except inside the entries' memory.
   Arena arena_;
   Arena node_arena_;
-  // Empty if a baseline is used. Not on the cache line that node_arena_ writes
-  // when it grows: each search of the tree reads its members.
+  // Empty if another structure is used. Not on the cache line that node_arena_
+  // writes when it grows: each search of the tree reads its members.
   alignas(64) std::optional<BlinkTree> tree_;
-  std::unique_ptr<MemTableOrder> baseline_;
+  std::unique_ptr<MemTableOrder> other_order_;
   // From here to the list of tombstones_, a lookup of an absent key reads one
   // cache line.
   alignas(64) PointIndex index_;

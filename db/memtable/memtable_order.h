@@ -2,8 +2,9 @@
 #pragma once
 
 // The interface of structures that can replace a memtable's B-link tree. The
-// baselines in db/memtable/baseline/ implement it. The tree does not, so that
-// calls to it are direct.
+// baselines in db/memtable/baseline/ and the tree with a filter of prefixes
+// (db/prefix/prefix_order) implement it. The tree does not, so that calls to it
+// are direct.
 //
 // Thread-safety: thread-safe.
 
@@ -17,6 +18,7 @@
 namespace varve {
 
 class Arena;
+class SliceTransform;
 class ThreadArena;
 class InternalKeyComparator;
 
@@ -35,6 +37,11 @@ class MemTableOrder {
   // null.
   virtual std::unique_ptr<InternalIterator> NewIterator(
       ThreadArena* memory) const = 0;
+  // See MemTable::MayHavePrefix.
+  virtual bool MayHavePrefix(const SliceTransform& /*extractor*/,
+                             uint64_t /*hash*/) const {
+    return true;
+  }
 };
 
 }  // namespace varve

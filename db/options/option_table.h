@@ -105,6 +105,7 @@ struct OptionRow {
       OptionField<std::optional<CompressionType>>,
       OptionField<std::shared_ptr<Cache>>,
       OptionField<std::shared_ptr<const FilterPolicy>>,
+      OptionField<std::shared_ptr<const SliceTransform>>,
       OptionField<std::shared_ptr<RateLimiter>>>
       field;
   bool of_family;  // Not of a database.
@@ -178,6 +179,12 @@ inline constexpr OptionRow kOptionTable[] = {
      {1, uint64_t{1} << 30}},
     {"partition_filters", &Options::partition_filters},
     {"allow_ingest_behind", &Options::allow_ingest_behind},
+    {"prefix_extractor", &Options::prefix_extractor},
+    {"whole_key_filtering", &Options::whole_key_filtering},
+    {"memtable_prefix_bloom_size_ratio",
+     &Options::memtable_prefix_bloom_size_ratio,
+     {0, 0.25},
+     kMayChange},
     {"filter_policy", &Options::filter_policy},
     {"level0_file_num_compaction_trigger",
      &Options::level0_file_num_compaction_trigger,

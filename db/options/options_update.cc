@@ -9,6 +9,7 @@
 #include <variant>
 
 #include "db/options/option_table.h"
+#include "table/index/slice_transform.h"
 #include "util/bytes/parse_double.h"
 #include "varve/rate_limiter.h"
 
@@ -139,6 +140,23 @@ bool Parse(std::string_view text, std::shared_ptr<const FilterPolicy>* value) {
   double bits_per_key;
   if (!Parse(text.substr(0, text.find(':')), &bits_per_key)) return false;
   *value = NewBloomFilterPolicy(bits_per_key);
+  return true;
+}
+
+// Also RocksDB's form for objects with options, without its outer braces.
+bool Parse(std::string_view text,
+           std::shared_ptr<const SliceTransform>* value) {
+  constexpr std::string_view kId = "id=";
+  if (text.starts_with(kId)) {
+    text = text.substr(kId.size(), text.find(';') - kId.size());
+  }
+  if (text.empty() || text == "nullptr") {
+    value->reset();
+    return true;
+  }
+  auto transform = NewTransformByText(text);
+  if (transform == nullptr) return false;
+  *value = std::move(transform);
   return true;
 }
 

@@ -221,7 +221,12 @@ void TransactionBase::MultiGet(const ReadOptions& options,
 std::unique_ptr<Iterator> TransactionBase::GetIterator(
     const ReadOptions& options, ColumnFamilyHandle* family) {
   ColumnFamilyHandle* const handle = HandleOf(family);
-  return batch_.NewMerged(handle, context_.db->NewIterator(options, handle),
+  ReadOptions base = options;
+  // The transaction's own keys would be shown where the base has ended.
+  if (!options.prefix_same_as_start && !options.auto_prefix_mode) {
+    base.total_order_seek = true;
+  }
+  return batch_.NewMerged(handle, context_.db->NewIterator(base, handle),
                           &options, true);
 }
 

@@ -476,11 +476,13 @@ void Version::MultiGet(MultiLookup** lookups, size_t count) const {
 
 void Version::AddIterators(
     const ReadOptions& options, const VersionRangeTombstones* tombstones,
-    RangeTombstoneFilters* filters,
+    RangeTombstoneFilters* filters, SourceWrapper* wrapper,
     ArenaVector<std::unique_ptr<InternalIterator>>* out) const {
   ThreadArena* const memory = filters->memory();
   const auto add = [&](std::unique_ptr<InternalIterator> source,
+                       std::span<FileMetaData* const> files,
                        const std::shared_ptr<const RangeTombstoneSet>* own) {
+    if (wrapper != nullptr) source = wrapper->Wrap(std::move(source), files);
     std::span<const std::shared_ptr<const RangeTombstoneSet>> sets;
     if (own != nullptr && *own != nullptr) sets = {own, 1};
     out->push_back(filters->Wrap(std::move(source), sets));
@@ -491,16 +493,18 @@ void Version::AddIterators(
     const FileMetaData* const file = levels_[0][i];
     Status status = UnreadStatus(unread.get(), file->number);
     if (!status.ok()) {
-      add(NewEmptyIterator(std::move(status), memory), nullptr);
+      out->push_back(NewEmptyIterator(std::move(status), memory));
       continue;
     }
     add(table_cache_->NewIterator(options, file->table_file(), &file->table,
                                   memory),
+        {&levels_[0][i], 1},
         tombstones == nullptr ? nullptr : &tombstones->level0[i]);
   }
   for (const int level : filled_levels_) {
     add(NewLevelIterator(options, comparator_, table_cache_, &levels_[level],
                          unread, memory),
+        levels_[level],
         tombstones == nullptr ? nullptr : &tombstones->levels[level]);
   }
 }

@@ -52,6 +52,19 @@ bool FileOverlaps(const InternalKeyComparator& comparator,
 // Returns the sum of the files' sizes in bytes.
 uint64_t TotalFileSize(const std::vector<FileMetaData*>& files);
 
+// May put an iterator around each source of tables of an iterator's tree.
+class SourceWrapper {
+ public:
+  // `files` are the source's, in the order of their keys. They live as long as
+  // the version.
+  virtual std::unique_ptr<InternalIterator> Wrap(
+      std::unique_ptr<InternalIterator> source,
+      std::span<FileMetaData* const> files) = 0;
+
+ protected:
+  ~SourceWrapper() = default;
+};
+
 // Thread-safety: immutable after construction; references are guarded by the
 // DB mutex.
 class Version {
@@ -168,10 +181,11 @@ class Version {
   }
   // Appends iterators that together yield the version's entries. They leave out
   // entries that range deletions hide: those that `filters` has seen so far,
-  // and `tombstones`. `tombstones` are the version's own, or null.
+  // and `tombstones`. `tombstones` are the version's own, or null. `wrapper`,
+  // which may be null, is called for each source, before range deletions.
   void AddIterators(const ReadOptions& options,
                     const VersionRangeTombstones* tombstones,
-                    RangeTombstoneFilters* filters,
+                    RangeTombstoneFilters* filters, SourceWrapper* wrapper,
                     ArenaVector<std::unique_ptr<InternalIterator>>* out) const;
 
   // Returns the files of a level that overlap the range. With `expand` and

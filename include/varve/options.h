@@ -329,7 +329,8 @@ struct VARVE_USES_CONTAINERS ColumnFamilyOptions {
   bool whole_key_filtering = true;
 
   // Size of a filter of prefixes for each memtable, as a part of
-  // write_buffer_size. [0, 0.25]. 0 means none. Default: 0.
+  // write_buffer_size. [0, 0.25]. 0 means none. Can be changed while the DB is
+  // open. Default: 0.
   double memtable_prefix_bloom_size_ratio = 0;
 
   // Collect facts about new tables; see varve/table_properties.h.
@@ -480,13 +481,13 @@ struct ReadOptions {
   // Default: kReadAllTier.
   ReadTier read_tier = ReadTier::kReadAllTier;
 
-  // End an iterator where the prefix of its last seek's target ends. Only with
-  // a prefix_extractor. Default: false.
+  // End an iterator where the prefix of its last seek's target ends. Only
+  // matters with a prefix_extractor. Default: false.
   bool prefix_same_as_start = false;
 
-  // Iterate over all keys, whatever filters by prefix say. If false, an
-  // iterator may be asked only for keys with the prefix of its seek's target.
-  // Only matters with a prefix_extractor. Default: false.
+  // Iterate over all keys, and ask no filter for prefixes. If false, an
+  // iterator may end with the prefix of its last seek's target. Only matters
+  // with a prefix_extractor. Default: false.
   bool total_order_seek = false;
 
   // As total_order_seek, but use filters by prefix where the bounds show that

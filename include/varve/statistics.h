@@ -112,6 +112,10 @@ enum class Ticker : uint32_t {
   kTransactionConflicts,  // varve.transaction.conflicts
   kLockTimeouts,          // varve.transaction.lock.timeouts
   kDeadlocks,             // varve.transaction.deadlocks
+  // Filters of tables that seeks asked for a prefix, and those that excluded
+  // the table.
+  kPrefixFilterChecked,  // varve.bloom.filter.prefix.checked
+  kPrefixFilterUseful,   // varve.bloom.filter.prefix.useful
   kCount,
 };
 

@@ -30,15 +30,15 @@ FOLDERS = {
     "util": ["base", "threads", "bytes"],
     "table": ["block", "index", "cache", "reader", "build"],
     "db": ["options", "option_files", "merge", "filter", "memtable", "write",
-           "directory", "wal", "space", "version", "snapshot", "compaction",
-           "dead_entries", "folding", "recovery", "family", "live_files",
-           "jobs", "ingestion", "engine", "external_files", "indexed_batch",
-           "transaction"],
+           "directory", "wal", "space", "version", "prefix", "snapshot",
+           "compaction", "dead_entries", "folding", "recovery", "family",
+           "live_files", "jobs", "ingestion", "engine", "external_files",
+           "indexed_batch", "transaction"],
 }
 # Headers that C programs include, which have C's old comments only.
 C_HEADERS = [f"include/varve/{name}.h" for name in (
     "c", "c_families", "c_merge", "c_extensions", "c_indexed_batches",
-    "c_external_files", "c_live_files", "c_transactions", "export",
+    "c_external_files", "c_live_files", "c_prefixes", "c_transactions", "export",
     "version")]
 LIBRARY_LAYERS = LAYERS[:-1]
 PEERS = ("rocksdb/", "leveldb/", "lmdb.h")

@@ -21,6 +21,7 @@
 #include "varve/compaction_filter.h"
 #include "varve/filter_policy.h"
 #include "varve/merge_operator.h"
+#include "varve/slice_transform.h"
 #include "varve/sst_file_manager.h"
 
 namespace varve::crash_test {
@@ -519,6 +520,11 @@ CyclePlan PlanCycle(uint64_t seed, uint64_t cycle) {
   }
   options.cache_index_and_filter_blocks = random.OneIn(4);
   if (random.OneIn(2)) options.filter_policy = NewBloomFilterPolicy(10);
+  // Of each thread's own keys. Moments are read from the first or the last key,
+  // which asks no filter.
+  if (random.OneIn(2)) options.prefix_extractor = NewFixedPrefixTransform(4);
+  options.whole_key_filtering = random.OneIn(2);
+  options.memtable_prefix_bloom_size_ratio = random.OneIn(2) ? 0.1 : 0;
   options.compression =
       random.OneIn(2) ? CompressionType::kNone : CompressionType::kLZ4;
   options.wal_write = static_cast<WriteMethod>(random.Uniform(3));

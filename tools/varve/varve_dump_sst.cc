@@ -187,6 +187,8 @@ class TableDump {
     text("comparator", p.comparator);
     text("compression", p.compression);
     text("filter policy", p.filter_policy);
+    text("prefix extractor", p.prefix_extractor);
+    text("whole key filtering", p.whole_key_filtering ? "yes" : "no");
     text("database id", p.db_identity);
     text("session id", p.session_identity);
     for (const auto& [name, value] : p.other) {

@@ -36,10 +36,10 @@ enum class TraceClockMode : uint8_t { kTsc = 0, kSteady, kCoarse };
 // Process-wide, as trace_clock.
 enum class TraceCollectMode : uint8_t { kThreadLocal = 0, kMutex, kChannel };
 
-// Creates the structure that orders a memtable. `arena` provides the memory for
-// entries. Both arguments must outlive the result.
+// Creates the structure that orders a memtable. The arenas provide the memory
+// for entries and for nodes. All arguments must outlive the result.
 using NewMemTableOrder = std::unique_ptr<MemTableOrder>(
-    const InternalKeyComparator* comparator, Arena* arena);
+    const InternalKeyComparator* comparator, Arena* entries, Arena* nodes);
 
 // The parts of a database that count the steps of their own variants.
 struct PathCountSources {

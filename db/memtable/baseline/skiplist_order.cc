@@ -64,8 +64,8 @@ class SkipListOrder final : public MemTableOrder {
 }  // namespace
 
 std::unique_ptr<MemTableOrder> NewSkipListOrder(
-    const InternalKeyComparator* comparator, Arena* arena) {
-  return std::make_unique<SkipListOrder>(comparator, arena);
+    const InternalKeyComparator* comparator, Arena* entries, Arena* /*nodes*/) {
+  return std::make_unique<SkipListOrder>(comparator, entries);
 }
 
 }  // namespace varve

@@ -10,6 +10,6 @@
 namespace varve {
 
 std::unique_ptr<MemTableOrder> NewSkipListOrder(
-    const InternalKeyComparator* comparator, Arena* arena);
+    const InternalKeyComparator* comparator, Arena* entries, Arena* nodes);
 
 }  // namespace varve

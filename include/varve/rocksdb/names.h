@@ -23,6 +23,7 @@
 #include "varve/pinnable_slice.h"
 #include "varve/rate_limiter.h"
 #include "varve/slice.h"
+#include "varve/slice_transform.h"
 #include "varve/sst_file_manager.h"
 #include "varve/status.h"
 #include "varve/write_buffer_manager.h"
@@ -209,44 +210,47 @@ inline RateLimiter* NewGenericRateLimiter(int64_t rate_bytes_per_sec,
                                    static_cast<uint32_t>(fairness)));
 }
 
-// The prefixes of keys. Seeks are in total order without them.
-class SliceTransform {
+// Maps keys to prefixes. InRange is never called.
+class SliceTransform : public varve::SliceTransform {
  public:
-  virtual ~SliceTransform() = default;
-  virtual const char* Name() const = 0;
-  virtual Slice Transform(const Slice& key) const = 0;
-  virtual bool InDomain(const Slice& key) const = 0;
+  virtual bool InRange(const Slice& /*dst*/) const { return false; }
 };
 
 namespace internal {
 
-class PrefixTransform final : public SliceTransform {
+class EngineTransform final : public SliceTransform {
  public:
-  PrefixTransform(size_t length, bool takes_shorter)
-      : length_(length), takes_shorter_(takes_shorter) {}
-  const char* Name() const override {
-    return takes_shorter_ ? "rocksdb.CappedPrefix" : "rocksdb.FixedPrefix";
-  }
+  explicit EngineTransform(std::shared_ptr<const varve::SliceTransform> rep)
+      : rep_(std::move(rep)) {}
+  const char* Name() const override { return rep_->Name(); }
   Slice Transform(const Slice& key) const override {
-    return Slice(key.data(), key.size() < length_ ? key.size() : length_);
+    return rep_->Transform(key);
   }
-  bool InDomain(const Slice& key) const override {
-    return takes_shorter_ || key.size() >= length_;
+  bool InDomain(const Slice& key) const override { return rep_->InDomain(key); }
+  bool FullLengthEnabled(size_t* length) const override {
+    return rep_->FullLengthEnabled(length);
+  }
+  bool SameResultWhenAppended(const Slice& prefix) const override {
+    return rep_->SameResultWhenAppended(prefix);
   }
 
  private:
-  const size_t length_;
-  const bool takes_shorter_;
+  const std::shared_ptr<const varve::SliceTransform> rep_;
 };
 
 }  // namespace internal
 
 // The caller owns the results.
 inline const SliceTransform* NewFixedPrefixTransform(size_t prefix_len) {
-  return new internal::PrefixTransform(prefix_len, false);
+  return new internal::EngineTransform(
+      varve::NewFixedPrefixTransform(prefix_len));
 }
 inline const SliceTransform* NewCappedPrefixTransform(size_t cap_len) {
-  return new internal::PrefixTransform(cap_len, true);
+  return new internal::EngineTransform(
+      varve::NewCappedPrefixTransform(cap_len));
+}
+inline const SliceTransform* NewNoopTransform() {
+  return new internal::EngineTransform(varve::NewNoopTransform());
 }
 
 }  // namespace VARVE_ROCKSDB_NAMESPACE

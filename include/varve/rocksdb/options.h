@@ -62,6 +62,7 @@ struct BlockBasedTableOptions {
   size_t block_size = 4096;
   int block_restart_interval = 16;
   std::shared_ptr<const FilterPolicy> filter_policy;
+  bool whole_key_filtering = true;
   enum IndexType : char {
     kBinarySearch,
     kHashSearch,  // As kBinarySearch.
@@ -87,7 +88,6 @@ struct BlockBasedTableOptions {
   int index_block_restart_interval = 1;
   bool optimize_filters_for_memory = true;
   bool use_delta_encoding = true;
-  bool whole_key_filtering = true;
   bool verify_compression = false;
   bool enable_index_compression = true;
   bool block_align = false;
@@ -173,8 +173,6 @@ struct ColumnFamilyOptions : varve::ColumnFamilyOptions {
 
   // No effect.
   CompressionOptions bottommost_compression_opts;
-  std::shared_ptr<const SliceTransform> prefix_extractor;
-  double memtable_prefix_bloom_size_ratio = 0;
   bool memtable_whole_key_filtering = false;
   size_t memtable_huge_page_size = 0;
   size_t arena_block_size = 0;
@@ -244,9 +242,7 @@ struct ReadOptions : varve::ReadOptions {
     fill_cache = fills_cache;
   }
 
-  // No effect: seeks are always in total order.
-  bool total_order_seek = false;
-  bool auto_prefix_mode = false;
+  // No effect.
   bool pin_data = false;
   bool async_io = false;
   bool adaptive_readahead = false;
@@ -336,6 +332,7 @@ inline varve::ColumnFamilyOptions ToVarve(const ColumnFamilyOptions& options) {
     out.metadata_block_size = table.metadata_block_size;
     out.partition_filters = table.partition_filters;
     out.filter_policy = table.filter_policy;
+    out.whole_key_filtering = table.whole_key_filtering;
   }
   return out;
 }

@@ -46,6 +46,10 @@ enum Tickers : uint32_t {
       static_cast<uint32_t>(varve::Ticker::kBloomFilterFullPositive),
   BLOOM_FILTER_FULL_TRUE_POSITIVE =
       static_cast<uint32_t>(varve::Ticker::kBloomFilterFullTruePositive),
+  BLOOM_FILTER_PREFIX_CHECKED =
+      static_cast<uint32_t>(varve::Ticker::kPrefixFilterChecked),
+  BLOOM_FILTER_PREFIX_USEFUL =
+      static_cast<uint32_t>(varve::Ticker::kPrefixFilterUseful),
   MEMTABLE_HIT = static_cast<uint32_t>(varve::Ticker::kMemtableHit),
   MEMTABLE_MISS = static_cast<uint32_t>(varve::Ticker::kMemtableMiss),
   GET_HIT_L0 = static_cast<uint32_t>(varve::Ticker::kGetHitL0),

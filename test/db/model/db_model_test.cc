@@ -428,6 +428,9 @@ class ModelRun {
     const std::string low = RandomKey(), high = RandomKey();
     const Slice lower(low), upper(high);
     ReadOptions options{.fill_cache = rng_.OneIn(2)};
+    // Both show all keys.
+    options.auto_prefix_mode = rng_.OneIn(2);
+    options.total_order_seek = !options.auto_prefix_mode;
     const std::string family = RandomFamily();
     const Entries& entries = EntriesOf(family);
     auto begin = entries.begin(), end = entries.end();
@@ -492,7 +495,8 @@ class ModelRun {
       handles.push_back(HandleOf(family));
     }
     std::vector<std::unique_ptr<Iterator>> iterators;
-    ASSERT_TRUE(Ok(db_->NewIterators({}, handles, &iterators)));
+    ASSERT_TRUE(
+        Ok(db_->NewIterators({.total_order_seek = true}, handles, &iterators)));
     ASSERT_EQ(iterators.size(), families.size());
     const ModelFamilies then = model_;
     WriteMany();

@@ -81,7 +81,7 @@ struct PageBounds {
 std::vector<double> NumbersIn(const std::string& text,
                               const std::string& before,
                               const std::string& between) {
-  const std::string number = "(-?[0-9]+)(?: ([KMG])iB?)?";
+  const std::string number = "(-?[0-9]+(?:\\.[0-9]+)?)(?: ([KMG])iB?)?";
   const std::regex pattern(before + number +
                            (between.empty() ? "" : between + number));
   std::smatch match;

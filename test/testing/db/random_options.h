@@ -9,6 +9,7 @@
 #include "test/testing/seed.h"
 #include "varve/filter_policy.h"
 #include "varve/merge_operator.h"
+#include "varve/slice_transform.h"
 #include "varve/sst_file_manager.h"
 
 namespace varve::test {
@@ -70,6 +71,12 @@ inline Options RandomOptions(Rng* rng) {
     options.sst_file_manager =
         NewSstFileManager(Env::Default(), rng->Pick({0, 1 << 20}));
   }
+  // Iterators of these databases must ask for all keys.
+  options.prefix_extractor = rng->Pick<std::shared_ptr<const SliceTransform>>(
+      {nullptr, NewFixedPrefixTransform(2), NewFixedPrefixTransform(6),
+       NewCappedPrefixTransform(4), NewNoopTransform()});
+  options.whole_key_filtering = rng->OneIn(2);
+  options.memtable_prefix_bloom_size_ratio = rng->OneIn(2) ? 0.1 : 0;
   options.max_background_jobs = rng->Between(1, 4);
   options.max_total_wal_size = rng->Pick<uint64_t>({0, 0, 64 << 10, 1 << 20});
   options.atomic_flush = rng->OneIn(4);
