@@ -158,6 +158,10 @@ varve_iterator_t* NewIterator(varve_writebatch_wi_t* batch, varve_t* db,
   ColumnFamilyHandle* const handle = family != nullptr && family->rep != nullptr
                                          ? family->rep.get()
                                          : db->db->DefaultColumnFamily();
+  // As in transactions.
+  if (!read.prefix_same_as_start && !read.auto_prefix_mode) {
+    read.total_order_seek = true;
+  }
   std::unique_ptr<varve::Iterator> base = db->db->NewIterator(read, handle);
   // An iterator that could not be created does not keep the database open.
   if (base->status().ok()) {
