@@ -25,15 +25,13 @@ Status Describe(const char* const* names,
 }
 
 rocksdb_column_family_handle_t* NewFamily(rocksdb_t* db,
-                                          ColumnFamilyHandle* rep,
-                                          const rocksdb_options_t& options) {
+                                          ColumnFamilyHandle* rep) {
   db = db->main;
   auto* const family = new rocksdb_column_family_handle_t;
   family->db = db;
   family->id = rep->GetID();
   family->name = rep->GetName();
   family->rep.reset(rep);
-  family->prefix_extractor = options.prefix_extractor;
   const std::scoped_lock lock(db->mutex);
   if (family->id == 0) {
     db->default_family = family->rep;
@@ -74,7 +72,7 @@ Status CreateFamilies(rocksdb_t* db, const rocksdb_options_t& options,
   status = FamilyError(db->db->CreateColumnFamilies(
       converted, std::vector<std::string>(names, names + count), &created));
   for (ColumnFamilyHandle* rep : created) {
-    families->push_back(NewFamily(db, rep, options));
+    families->push_back(NewFamily(db, rep));
     LogFamilyOptions(options, rep->GetName(), db->log.get());
   }
   return status;
@@ -158,7 +156,6 @@ rocksdb_column_family_handle_t* rocksdb_get_default_column_family_handle(
   auto* const family = new rocksdb_column_family_handle_t;
   family->db = db->main;
   family->rep = db->main->default_family;
-  family->prefix_extractor = db->main->prefix_extractor;
   return family;
 }
 

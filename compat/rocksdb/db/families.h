@@ -52,8 +52,7 @@ Status Describe(const char* const* names,
 
 // Returns a new handle, which takes over `rep`.
 rocksdb_column_family_handle_t* NewFamily(rocksdb_t* db,
-                                          ColumnFamilyHandle* rep,
-                                          const rocksdb_options_t& options);
+                                          ColumnFamilyHandle* rep);
 
 // Returns all families of the database. The first one is null, the default
 // family.

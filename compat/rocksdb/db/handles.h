@@ -23,7 +23,6 @@
 namespace varve::rocksdb_c {
 
 class SecondaryDb;
-class SliceTransform;
 struct TransactionSupport;
 
 }  // namespace varve::rocksdb_c
@@ -50,8 +49,8 @@ struct rocksdb_t {
   // The handle that owns the database: this one, or the one that has `base`.
   rocksdb_t* main = this;
   std::shared_ptr<varve::ColumnFamilyHandle> default_family;
-  // The default family's. Null if the options have none.
-  std::shared_ptr<const varve::rocksdb_c::SliceTransform> prefix_extractor;
+  // Iterators ask filters for prefixes only if their options say so.
+  bool prefix_seek_opt_in_only = false;
   // Manual compactions do nothing while this is above 0.
   std::atomic<int> manual_compaction_pauses{0};
   std::mutex mutex;
@@ -68,7 +67,6 @@ struct rocksdb_column_family_handle_t {
   std::shared_ptr<varve::ColumnFamilyHandle> rep;
   uint32_t id = 0;
   std::string name = varve::kDefaultColumnFamilyName;
-  std::shared_ptr<const varve::rocksdb_c::SliceTransform> prefix_extractor;
 };
 
 struct rocksdb_snapshot_t {
@@ -96,8 +94,6 @@ struct rocksdb_iterator_t {
   varve::ReadOptions options;
   // The bounds to which `options` points. Null without bounds.
   std::shared_ptr<varve::rocksdb_c::KeptBounds> bounds;
-  // Not null if the iterator is to stay within one prefix.
-  std::shared_ptr<const varve::rocksdb_c::SliceTransform> extractor;
   bool is_tailing = false;  // See db/tailing_iterator.h.
   // It also shows the updates of a batch or a transaction.
   bool shows_batch = false;

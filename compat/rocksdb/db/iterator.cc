@@ -12,7 +12,6 @@
 #include "compat/rocksdb/db/families.h"
 #include "compat/rocksdb/db/handles.h"
 #include "compat/rocksdb/db/lifetime.h"
-#include "compat/rocksdb/db/prefix_iterator.h"
 #include "compat/rocksdb/db/tailing_iterator.h"
 
 namespace varve::rocksdb_c {
@@ -49,44 +48,35 @@ std::shared_ptr<KeptBounds> KeepBounds(ReadOptions* options) {
 
 }  // namespace
 
-IteratorParts::IteratorParts(const rocksdb_readoptions_t& program)
+IteratorParts::IteratorParts(const rocksdb_readoptions_t& program, bool opt_in)
     : options(program.rep),
       bounds(KeepBounds(&options)),
-      stays_in_prefix(program.prefix_same_as_start != 0),
-      is_tailing(program.tailing != 0) {}
+      is_tailing(program.tailing != 0) {
+  if (opt_in && !options.prefix_same_as_start && !options.auto_prefix_mode) {
+    options.total_order_seek = true;
+  }
+}
 
 std::unique_ptr<rocksdb_iterator_t> IteratorParts::NewHandle(
-    DB* db, const Family* family,
-    const std::shared_ptr<const SliceTransform>& default_extractor) const {
+    DB* db, const Family* family) const {
   auto iterator = std::make_unique<rocksdb_iterator_t>();
   iterator->db = db;
   if (family != nullptr) iterator->family = family->rep;
   iterator->options = options;
   iterator->bounds = bounds;
-  if (stays_in_prefix) {
-    iterator->extractor =
-        family != nullptr ? family->prefix_extractor : default_extractor;
-  }
   iterator->is_tailing = is_tailing;
   return iterator;
-}
-
-void Attach(rocksdb_iterator_t* iterator, std::unique_ptr<Iterator> engine) {
-  iterator->rep =
-      iterator->extractor == nullptr
-          ? std::move(engine)
-          : NewPrefixIterator(std::move(engine), iterator->extractor);
 }
 
 namespace {
 
 // Gives the handle a new iterator of the engine.
 void AttachNew(rocksdb_iterator_t* iterator) {
-  Attach(iterator, iterator->is_tailing
-                       ? NewTailingIterator(iterator->db, iterator->family,
-                                            iterator->options)
-                       : iterator->db->NewIterator(iterator->options,
-                                                   iterator->family.get()));
+  iterator->rep = iterator->is_tailing
+                      ? NewTailingIterator(iterator->db, iterator->family,
+                                           iterator->options)
+                      : iterator->db->NewIterator(iterator->options,
+                                                  iterator->family.get());
 }
 
 // `status` is the result of checking the arguments.
@@ -94,8 +84,8 @@ rocksdb_iterator_t* Create(rocksdb_t* db, const rocksdb_readoptions_t* options,
                            const Family* family, const Status& status) {
   if (!status.ok()) return NewInvalid(status);
   if (options->refused != nullptr) return NewInvalid(Missing(options->refused));
-  auto iterator =
-      IteratorParts(*options).NewHandle(db->db, family, db->prefix_extractor);
+  auto iterator = IteratorParts(*options, db->prefix_seek_opt_in_only)
+                      .NewHandle(db->db, family);
   AttachNew(iterator.get());
   return iterator.release();
 }
@@ -144,7 +134,6 @@ rocksdb_slice_t ToSlice(const Slice& bytes) {
 }  // namespace varve::rocksdb_c
 
 using varve::rocksdb_c::ArrayOf;
-using varve::rocksdb_c::Attach;
 using varve::rocksdb_c::AttachNew;
 using varve::rocksdb_c::Bytes;
 using varve::rocksdb_c::CanSeek;
@@ -194,18 +183,17 @@ void rocksdb_create_iterators(rocksdb_t* db, rocksdb_readoptions_t* opts,
     if (!Usable(errptr, FamilyOf{column_families[i], db})) return;
     families.push_back(column_families[i]->rep.get());
   }
-  const IteratorParts parts(*opts);
+  const IteratorParts parts(*opts, db->prefix_seek_opt_in_only);
   std::vector<std::unique_ptr<varve::Iterator>> created;
   if (Failed(errptr, db->db->NewIterators(parts.options, families, &created))) {
     return;
   }
   for (size_t i = 0; i < size; ++i) {
-    auto iterator =
-        parts.NewHandle(db->db, column_families[i], db->prefix_extractor);
+    auto iterator = parts.NewHandle(db->db, column_families[i]);
     if (parts.is_tailing) {
       AttachNew(iterator.get());
     } else {
-      Attach(iterator.get(), std::move(created[i]));
+      iterator->rep = std::move(created[i]);
     }
     iterators[i] = iterator.release();
   }

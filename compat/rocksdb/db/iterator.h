@@ -13,22 +13,18 @@ namespace varve::rocksdb_c {
 // The parts that several iterators can share. They do not depend on the
 // program's options any more.
 struct IteratorParts {
-  explicit IteratorParts(const rocksdb_readoptions_t& program);
+  // `opt_in`: iterators ask filters for prefixes only if their options say so.
+  IteratorParts(const rocksdb_readoptions_t& program, bool opt_in);
 
   // Returns an iterator without the engine's. `family` is null for the default
-  // one, whose extractor is `default_extractor`.
+  // one.
   std::unique_ptr<rocksdb_iterator_t> NewHandle(
-      DB* db, const rocksdb_column_family_handle_t* family,
-      const std::shared_ptr<const SliceTransform>& default_extractor) const;
+      DB* db, const rocksdb_column_family_handle_t* family) const;
 
   ReadOptions options;
   std::shared_ptr<KeptBounds> bounds;
-  bool stays_in_prefix;
   bool is_tailing;
 };
-
-// Gives the handle an iterator of the engine.
-void Attach(rocksdb_iterator_t* iterator, std::unique_ptr<Iterator> engine);
 
 // Returns an iterator that is never valid. The program gets the error from
 // rocksdb_iter_get_error.

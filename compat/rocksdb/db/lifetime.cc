@@ -129,7 +129,6 @@ void CloseHandle(rocksdb_t* db) {
     db->base->owned.reset();
   }
   db->transactions.reset();
-  db->prefix_extractor.reset();
   db->log.reset();
   db->default_family.reset();
   db->families.clear();

@@ -96,13 +96,11 @@ Status OpenDatabase(const rocksdb_options_t& options, const std::string& path,
   handle->path = path;
   handle->env = env;
   handle->is_read_only = read_only;
+  handle->prefix_seek_opt_in_only = options.prefix_seek_opt_in_only != 0;
   LogDatabaseOptions(options, handle->log.get());
   for (int i = 0; i < families.count; ++i) {
     LogFamilyOptions(*families.options[i], families.names[i],
                      handle->log.get());
-    if (families.names[i] == Slice(kDefaultColumnFamilyName)) {
-      handle->prefix_extractor = families.options[i]->prefix_extractor;
-    }
   }
   *db = std::move(handle);
   return status;
@@ -152,8 +150,7 @@ rocksdb_t* OpenFamilies(const rocksdb_options_t* options, const char* name,
       OpenDatabase(*options, name, families, manner, &opened, &db);
   if (Failed(errptr, OpenError(status, name))) return nullptr;
   for (int i = 0; i < families.count; ++i) {
-    handles[i] = NewFamily(db.get(), opened[static_cast<size_t>(i)],
-                           *families.options[i]);
+    handles[i] = NewFamily(db.get(), opened[static_cast<size_t>(i)]);
   }
   return Publish(std::move(db));
 }

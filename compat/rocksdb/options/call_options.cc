@@ -49,6 +49,9 @@ void rocksdb_readoptions_t::Changed() {
   rep.verify_checksums = verify_checksums != 0;
   rep.fill_cache = fill_cache != 0;
   rep.readahead_size = readahead_size;
+  rep.total_order_seek = total_order_seek != 0;
+  rep.prefix_same_as_start = prefix_same_as_start != 0;
+  rep.auto_prefix_mode = auto_prefix_mode != 0;
   if (has_timestamp || has_iter_start_timestamp) {
     refused = kTimestamps;
   } else if (has_table_filter) {

@@ -193,10 +193,6 @@ void AddAcceptedObjects(const rocksdb_options_t& options, Lines* lines) {
   if (options.compaction_style == rocksdb_universal_compaction) {
     AddAccepted("compaction_style", "kCompactionStyleUniversal", lines);
   }
-  if (options.prefix_extractor != nullptr) {
-    AddAccepted("prefix_extractor (for filters)",
-                options.prefix_extractor->Name(), lines);
-  }
   if (options.table.has_ribbon_filter) {
     AddAccepted("filter_policy", "Ribbon (a Bloom filter is used)", lines);
   }

@@ -23,11 +23,10 @@
 #include "varve/rate_limiter.h"
 #include "varve/sst_file_manager.h"
 #include "varve/slice.h"
+#include "varve/slice_transform.h"
 #include "varve/status.h"
 
 namespace varve::rocksdb_c {
-
-class SliceTransform;
 
 // A directory with a share of the database's files.
 struct DbPath {
@@ -110,7 +109,7 @@ struct rocksdb_options_t : varve::rocksdb_c::OptionsFields {
   std::shared_ptr<varve::MergeOperator> merge_operator;
   const varve::CompactionFilter* compaction_filter = nullptr;
   std::shared_ptr<varve::CompactionFilterFactory> compaction_filter_factory;
-  std::shared_ptr<const varve::rocksdb_c::SliceTransform> prefix_extractor;
+  std::shared_ptr<const varve::SliceTransform> prefix_extractor;
   varve::rocksdb_c::TableFormat table_format =
       varve::rocksdb_c::TableFormat::kBlockBased;
   varve::rocksdb_c::MemtableFormat memtable_format =

@@ -9,7 +9,6 @@
 
 #include "compat/rocksdb/options/enum_names.h"
 #include "compat/rocksdb/options/option_facts.h"
-#include "compat/rocksdb/options/slice_transform.h"
 #include "varve/comparator.h"
 #include "varve/filter_policy.h"
 
@@ -110,21 +109,14 @@ Status SetParameters(const std::string& name, const std::string& text,
   return status;
 }
 
-// Takes the value of prefix_extractor. Others than these are unknown to
-// RocksDB's own function, too, and give none.
+// Takes the value of prefix_extractor. One that is unknown gives none, as with
+// RocksDB's own function.
 void SetPrefixExtractor(const std::string& value, rocksdb_options_t* options) {
-  options->prefix_extractor.reset();
-  for (const std::string_view fixed : {"rocksdb.FixedPrefix.", "fixed:"}) {
-    size_t length;
-    if (value.starts_with(fixed) &&
-        ParseField(value.substr(fixed.size()), &length)) {
-      options->prefix_extractor.reset(
-          rocksdb_slicetransform_create_fixed_prefix(length));
-    }
+  Options parsed;
+  if (!SetOption("prefix_extractor", value, &parsed).ok()) {
+    parsed.prefix_extractor.reset();
   }
-  if (value == "rocksdb.Noop") {
-    options->prefix_extractor.reset(rocksdb_slicetransform_create_noop());
-  }
+  options->prefix_extractor = std::move(parsed.prefix_extractor);
 }
 
 Status SetTableFactory(const std::string& text, rocksdb_options_t* options) {

@@ -72,6 +72,8 @@ constexpr Changeable kChangeable[] = {
      TextOf<&ColumnFamilyOptions::max_successive_merges>},
     {"max_write_buffer_number",
      TextOf<&ColumnFamilyOptions::max_write_buffer_number>},
+    {"memtable_prefix_bloom_size_ratio",
+     TextOf<&ColumnFamilyOptions::memtable_prefix_bloom_size_ratio>},
     {"periodic_compaction_seconds",
      TextOf<&ColumnFamilyOptions::periodic_compaction_seconds>},
     {"soft_pending_compaction_bytes_limit",

@@ -3,6 +3,7 @@
 
 #include <rocksdb/c.h>
 
+#include <memory>
 #include <utility>
 
 #include "compat/rocksdb/callbacks/callback_state.h"
@@ -22,7 +23,7 @@ struct CallbackTransform final : rocksdb_slicetransform_t {
         transform(transform_function),
         in_domain(in_domain_function) {}
 
-  std::string Name() const override { return state.Name(); }
+  const char* Name() const override { return state.Name(); }
   Slice Transform(const Slice& key) const override {
     size_t size = 0;
     const char* const prefix =
@@ -38,26 +39,24 @@ struct CallbackTransform final : rocksdb_slicetransform_t {
   const InDomainFunction in_domain;
 };
 
-struct FixedPrefixTransform final : rocksdb_slicetransform_t {
-  explicit FixedPrefixTransform(size_t prefix_length) : length(prefix_length) {}
+struct EngineTransform final : rocksdb_slicetransform_t {
+  explicit EngineTransform(
+      std::shared_ptr<const varve::SliceTransform> engine_transform)
+      : rep(std::move(engine_transform)) {}
 
-  std::string Name() const override {
-    return "rocksdb.FixedPrefix." + std::to_string(length);
-  }
+  const char* Name() const override { return rep->Name(); }
   Slice Transform(const Slice& key) const override {
-    return Slice(key.data(), length);
+    return rep->Transform(key);
   }
-  bool InDomain(const Slice& key) const override {
-    return key.size() >= length;
+  bool InDomain(const Slice& key) const override { return rep->InDomain(key); }
+  bool FullLengthEnabled(size_t* length) const override {
+    return rep->FullLengthEnabled(length);
+  }
+  bool SameResultWhenAppended(const Slice& prefix) const override {
+    return rep->SameResultWhenAppended(prefix);
   }
 
-  const size_t length;
-};
-
-struct NoopTransform final : rocksdb_slicetransform_t {
-  std::string Name() const override { return "rocksdb.Noop"; }
-  Slice Transform(const Slice& key) const override { return key; }
-  bool InDomain(const Slice& /*key*/) const override { return true; }
+  const std::shared_ptr<const varve::SliceTransform> rep;
 };
 
 }  // namespace
@@ -81,11 +80,11 @@ rocksdb_slicetransform_t* rocksdb_slicetransform_create(
 
 rocksdb_slicetransform_t* rocksdb_slicetransform_create_fixed_prefix(
     size_t length) {
-  return new FixedPrefixTransform(length);
+  return new EngineTransform(varve::NewFixedPrefixTransform(length));
 }
 
 rocksdb_slicetransform_t* rocksdb_slicetransform_create_noop(void) {
-  return new NoopTransform;
+  return new EngineTransform(varve::NewNoopTransform());
 }
 
 }  // extern "C"

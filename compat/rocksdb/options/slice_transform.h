@@ -1,24 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-#include <string>
+#include "varve/slice_transform.h"
 
-#include "varve/slice.h"
-
-namespace varve::rocksdb_c {
-
-// Maps keys to their prefixes. Thread-safety: thread-safe.
-class SliceTransform {
- public:
-  virtual ~SliceTransform() = default;
-  virtual std::string Name() const = 0;
-  // Returns the prefix, in bytes of the key or of the program.
-  // REQUIRES: InDomain(key).
-  virtual Slice Transform(const Slice& key) const = 0;
-  // Returns whether the key has a prefix.
-  virtual bool InDomain(const Slice& key) const = 0;
-};
-
-}  // namespace varve::rocksdb_c
-
-struct rocksdb_slicetransform_t : varve::rocksdb_c::SliceTransform {};
+// A transform of the program, or one of the engine's. Options that get it take
+// it over.
+struct rocksdb_slicetransform_t : varve::SliceTransform {};

@@ -125,10 +125,8 @@ void ToTables(const rocksdb_block_based_table_options_t& table,
   result->metadata_block_size =
       std::clamp(table.metadata_block_size, uint64_t{1}, uint64_t{1} << 30);
   result->partition_filters = table.partition_filters != 0;
-  // The engine's filters are of whole keys.
-  if (table.whole_key_filtering != 0) {
-    result->filter_policy = table.filter_policy;
-  }
+  result->filter_policy = table.filter_policy;
+  result->whole_key_filtering = table.whole_key_filtering != 0;
 }
 
 void ToLevels(const rocksdb_options_t& options, ColumnFamilyOptions* result) {
@@ -237,6 +235,9 @@ Status ToVarve(const rocksdb_options_t& options, ColumnFamilyOptions* result) {
       sane.allow_ingest_behind != 0 || sane.cf_allow_ingest_behind != 0;
   result->compaction_filter = sane.compaction_filter;
   result->compaction_filter_factory = sane.compaction_filter_factory;
+  result->prefix_extractor = sane.prefix_extractor;
+  result->memtable_prefix_bloom_size_ratio =
+      sane.memtable_prefix_bloom_size_ratio;
   result->write_buffer_size = sane.write_buffer_size;
   result->max_write_buffer_number = std::min(sane.max_write_buffer_number, 64);
   ToTables(sane.table, result);

@@ -29,8 +29,6 @@ struct TransactionSupport {
   TransactionDB* pessimistic = nullptr;
   OptimisticTransactionDB* optimistic = nullptr;
   const rocksdb_t* handle = nullptr;  // Compared only, since it can be gone.
-  // The default family's. Null if the options have none.
-  std::shared_ptr<const SliceTransform> prefix_extractor;
 
   std::mutex mutex;
   // The transactions that were prepared by a handle or have been returned as

@@ -20,15 +20,14 @@ rocksdb_iterator_t* Create(rocksdb_transaction_t* txn,
                            const Status& status) {
   if (!status.ok()) return NewInvalid(status);
   if (options->refused != nullptr) return NewInvalid(Missing(options->refused));
-  const IteratorParts parts(*options);
+  const IteratorParts parts(*options, /*opt_in=*/false);
   if (parts.is_tailing) {
     return NewInvalid(Missing("tailing iterators of transactions"));
   }
   const TransactionSupport& support = *txn->owned->support;
-  auto iterator =
-      parts.NewHandle(support.db.get(), family, support.prefix_extractor);
-  Attach(iterator.get(),
-         txn->rep->GetIterator(iterator->options, iterator->family.get()));
+  auto iterator = parts.NewHandle(support.db.get(), family);
+  iterator->rep =
+      txn->rep->GetIterator(iterator->options, iterator->family.get());
   iterator->shows_batch = true;
   iterator->batch = txn->owned;
   return iterator.release();

@@ -42,7 +42,7 @@ rocksdb_transactiondb_t* Finish(rocksdb_t* db) {
   base->log = db->log;
   base->path = db->path;
   base->env = db->env;
-  base->prefix_extractor = db->prefix_extractor;
+  base->prefix_seek_opt_in_only = db->prefix_seek_opt_in_only;
   return reinterpret_cast<rocksdb_transactiondb_t*>(db);
 }
 
@@ -52,7 +52,6 @@ void LinkTransactions(rocksdb_t* db) {
   TransactionSupport& support = *db->transactions;
   support.db = db->owned;
   support.handle = db;
-  support.prefix_extractor = db->prefix_extractor;
 }
 
 }  // namespace varve::rocksdb_c

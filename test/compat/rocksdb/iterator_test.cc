@@ -70,6 +70,31 @@ TEST_F(RocksDbCIteratorTest, StaysWithinAPrefix) {
   EXPECT_EQ(Rest(iterator.get()), "b3=v ");
 }
 
+TEST_F(RocksDbCIteratorTest, AsksFiltersOnlyIfToldSo) {
+  rocksdb_options_set_prefix_extractor(
+      options_.get(), rocksdb_slicetransform_create_fixed_prefix(2));
+  auto* const table = rocksdb_block_based_options_create();
+  rocksdb_block_based_options_set_filter_policy(
+      table, rocksdb_filterpolicy_create_bloom(20));
+  rocksdb_options_set_block_based_table_factory(options_.get(), table);
+  rocksdb_block_based_options_destroy(table);
+  rocksdb_options_set_memtable_prefix_bloom_size_ratio(options_.get(), 0.1);
+  for (const bool opts_in : {false, true}) {
+    rocksdb_options_set_prefix_seek_opt_in_only(options_.get(), opts_in);
+    db_.reset();
+    Fill();
+    // The memtable has no key with the prefix "a9".
+    const IteratorPtr iterator = NewIterator();
+    rocksdb_iter_seek(iterator.get(), "a9", 2);
+    EXPECT_EQ(Rest(iterator.get()), opts_in ? "b1=v b2=v b3=v " : "");
+    rocksdb_readoptions_set_total_order_seek(read_.get(), 1);
+    const IteratorPtr total = NewIterator();
+    rocksdb_readoptions_set_total_order_seek(read_.get(), 0);
+    rocksdb_iter_seek(total.get(), "a9", 2);
+    EXPECT_EQ(Rest(total.get()), "b1=v b2=v b3=v ");
+  }
+}
+
 TEST_F(RocksDbCIteratorTest, SeesAMomentUntilItIsRefreshed) {
   Fill();
   const IteratorPtr iterator = NewIterator();

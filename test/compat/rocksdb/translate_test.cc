@@ -184,6 +184,23 @@ TEST_F(TranslateTest, BlockBasedOptionsArePassedOn) {
   EXPECT_TRUE(engine.cache_index_and_filter_blocks);
 }
 
+TEST_F(TranslateTest, OptionsOfPrefixesArePassedOn) {
+  auto* const table = rocksdb_block_based_options_create();
+  rocksdb_block_based_options_set_filter_policy(
+      table, rocksdb_filterpolicy_create_bloom(8));
+  rocksdb_block_based_options_set_whole_key_filtering(table, 0);
+  rocksdb_options_set_block_based_table_factory(options(), table);
+  rocksdb_block_based_options_destroy(table);
+  rocksdb_options_set_prefix_extractor(
+      options(), rocksdb_slicetransform_create_fixed_prefix(3));
+  rocksdb_options_set_memtable_prefix_bloom_size_ratio(options(), 0.5);
+  const Options engine = Engine();
+  EXPECT_NE(engine.filter_policy, nullptr);
+  EXPECT_FALSE(engine.whole_key_filtering);
+  EXPECT_STREQ(engine.prefix_extractor->Name(), "rocksdb.FixedPrefix.3");
+  EXPECT_EQ(engine.memtable_prefix_bloom_size_ratio, 0.25);
+}
+
 TEST_F(TranslateTest, NoBlockCacheIsAnEmptyOne) {
   auto* const table = rocksdb_block_based_options_create();
   rocksdb_block_based_options_set_no_block_cache(table, 1);
