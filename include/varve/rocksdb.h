@@ -18,6 +18,7 @@
 // or is derived from.
 
 #include "varve/rocksdb/db.h"              // IWYU pragma: export
+#include "varve/rocksdb/db_ttl.h"          // IWYU pragma: export
 #include "varve/rocksdb/external_files.h"  // IWYU pragma: export
 #include "varve/rocksdb/files.h"           // IWYU pragma: export
 #include "varve/rocksdb/listener.h"        // IWYU pragma: export

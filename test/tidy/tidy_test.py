@@ -33,7 +33,7 @@ FOLDERS = {
            "directory", "wal", "space", "version", "prefix", "snapshot",
            "compaction", "dead_entries", "folding", "recovery", "family",
            "live_files", "jobs", "ingestion", "engine", "external_files",
-           "indexed_batch", "transaction"],
+           "ttl", "indexed_batch", "transaction"],
 }
 # Headers that C programs include, which have C's old comments only.
 C_HEADERS = [f"include/varve/{name}.h" for name in (

@@ -247,16 +247,20 @@ class DB {
                 bool /*sorted_input*/ = false) {
     db_->MultiGet(options, num_keys, families, keys, values, statuses);
   }
-  // Always returns true, which does not say that the key exists.
-  bool KeyMayExist(const ReadOptions& /*options*/,
-                   ColumnFamilyHandle* /*family*/, const Slice& /*key*/,
-                   std::string* /*value*/, bool* value_found = nullptr) {
-    if (value_found != nullptr) *value_found = false;
-    return true;
+  bool KeyMayExist(const ReadOptions& options, ColumnFamilyHandle* family,
+                   const Slice& key, std::string* value,
+                   bool* value_found = nullptr) {
+    return db_->KeyMayExist(options, family, key, value, value_found);
   }
   bool KeyMayExist(const ReadOptions& options, const Slice& key,
                    std::string* value, bool* value_found = nullptr) {
     return KeyMayExist(options, nullptr, key, value, value_found);
+  }
+  Status GetMergeOperands(const ReadOptions& options,
+                          ColumnFamilyHandle* family, const Slice& key,
+                          PinnableSlice* operands,
+                          GetMergeOperandsOptions* limits, int* count) {
+    return db_->GetMergeOperands(options, family, key, operands, limits, count);
   }
   // The caller owns the iterators, and deletes them before the DB.
   Iterator* NewIterator(const ReadOptions& options) {
@@ -595,7 +599,10 @@ class Checkpoint {
   DB* const db_;
 };
 
-inline Status DestroyDB(const std::string& name, const Options& options) {
+// Removes all families, also those that are not given.
+inline Status DestroyDB(
+    const std::string& name, const Options& options,
+    const std::vector<ColumnFamilyDescriptor>& /*families*/ = {}) {
   return varve::DestroyDB(name, internal::ToVarve(options));
 }
 inline Status RepairDB(const std::string& name, const Options& options) {

@@ -47,6 +47,7 @@ using varve::CompactionFilterFactory;
 using varve::Comparator;
 using varve::Env;
 using varve::FilterPolicy;
+using varve::GetMergeOperandsOptions;
 using varve::IOStatsContext;
 using varve::Iterator;
 using varve::kDefaultColumnFamilyName;
@@ -55,6 +56,7 @@ using varve::PerfContext;
 using varve::PerfLevel;
 using varve::PinnableSlice;
 using varve::RateLimiter;
+using varve::ReadTier;
 using varve::ReverseBytewiseComparator;
 using varve::SetPerfLevel;
 using varve::Slice;
@@ -64,6 +66,10 @@ using varve::Status;
 using varve::TableFileCreationReason;
 using varve::WriteBufferManager;
 using SequenceNumber = uint64_t;
+
+inline constexpr ReadTier kReadAllTier = ReadTier::kReadAllTier;
+inline constexpr ReadTier kBlockCacheTier = ReadTier::kBlockCacheTier;
+inline constexpr ReadTier kPersistedTier = ReadTier::kPersistedTier;
 
 inline constexpr PerfLevel kDisable = PerfLevel::kDisable;
 inline constexpr PerfLevel kEnableCount = PerfLevel::kEnableCount;

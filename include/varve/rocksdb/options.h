@@ -244,7 +244,6 @@ struct ReadOptions : varve::ReadOptions {
 
   // No effect.
   bool pin_data = false;
-  bool async_io = false;
   bool adaptive_readahead = false;
   bool optimize_multiget_for_io = true;
   bool background_purge_on_iterator_cleanup = false;

@@ -387,6 +387,12 @@ class ModelRun {
     PinnableSlice value;
     Status s = db_->Get({}, HandleOf(family), key, &value);
     ExpectFound(key, EntriesOf(family), s, value);
+    bool in_memory = false;
+    std::string found;
+    const bool may_exist =
+        db_->KeyMayExist({}, HandleOf(family), key, &found, &in_memory);
+    EXPECT_TRUE(may_exist || s.IsNotFound()) << key;
+    if (in_memory) EXPECT_TRUE(value == Slice(found)) << key;
   }
 
   // In one family or in several, now or at a snapshot.
@@ -431,6 +437,8 @@ class ModelRun {
     // Both show all keys.
     options.auto_prefix_mode = rng_.OneIn(2);
     options.total_order_seek = !options.auto_prefix_mode;
+    options.tailing = rng_.OneIn(8);
+    if (rng_.OneIn(8)) options.max_skippable_internal_keys = 1000000;
     const std::string family = RandomFamily();
     const Entries& entries = EntriesOf(family);
     auto begin = entries.begin(), end = entries.end();
@@ -486,7 +494,8 @@ class ModelRun {
     }
   }
 
-  // Iterators of one moment, which a later write does not change.
+  // Iterators of one moment, which a later write does not change until they are
+  // refreshed.
   void IterateSeveral() {
     std::vector<std::string> families(1 + rng_.Below(4));
     std::vector<ColumnFamilyHandle*> handles;
@@ -498,8 +507,15 @@ class ModelRun {
     ASSERT_TRUE(
         Ok(db_->NewIterators({.total_order_seek = true}, handles, &iterators)));
     ASSERT_EQ(iterators.size(), families.size());
-    const ModelFamilies then = model_;
+    ModelFamilies then = model_;
     WriteMany();
+    if (rng_.OneIn(3)) {
+      if (rng_.OneIn(3)) Flush();
+      for (const auto& iterator : iterators) {
+        ASSERT_TRUE(Ok(iterator->Refresh()));
+      }
+      then = model_;
+    }
     for (size_t i = 0; i < families.size(); i++) {
       const Entries& entries = then.At(ids_.at(families[i]));
       Iterator* const it = iterators[i].get();
