@@ -84,6 +84,8 @@ Status DBImpl::CloseLocked() {
   const std::vector<ColumnFamily*> families = core_.families.live();
   core_.mutex()->Unlock();
   for (ColumnFamily* const family : families) family->memtables().LeaveBudget();
+  // A change that came before may still write its file.
+  { const MutexLock written(&options_files_mutex_); }
   core_.mutex()->Lock();
   WaitForBackgroundLocked();
   if (status.ok()) NoteLogsEndLocked();

@@ -49,30 +49,34 @@ Status DBImpl::SetDBOptions(const std::map<std::string, std::string>& changes) {
   {
     // As in SetOptions.
     const WriteQueue::Exclusive leader(&core_.write_queue);
-    MutexLock lock(core_.mutex());
-    if (core_.control.IsClosedLocked()) return ClosedError();
-    Options changed = core_.options;
-    Status status = UpdateOptions(changes, OptionScope::kDatabase, &changed);
-    if (status.ok()) status = CheckOptions(changed);
-    if (!status.ok()) return status;
-    RaiseNumbers(&changed);
-    // Each family has the database's options, too.
-    core_.families.ForEachUsedLocked([&](ColumnFamily* family) {
-      CopyChangeable(OptionScope::kDatabase, changed,
-                     family->mutable_options());
-    });
+    int max_open_files = 0;
+    {
+      MutexLock lock(core_.mutex());
+      if (core_.control.IsClosedLocked()) return ClosedError();
+      Options changed = core_.options;
+      Status status = UpdateOptions(changes, OptionScope::kDatabase, &changed);
+      if (status.ok()) status = CheckOptions(changed);
+      if (!status.ok()) return status;
+      RaiseNumbers(&changed);
+      // Each family has the database's options, too.
+      core_.families.ForEachUsedLocked([&](ColumnFamily* family) {
+        CopyChangeable(OptionScope::kDatabase, changed,
+                       family->mutable_options());
+      });
+      max_open_files = changed.max_open_files;
+      NoteChangesLocked("database", changes);
+      RaiseThreadsLocked();
+      core_.log_bound.UpdateLogSizeLocked();
+      for (ColumnFamily* const family : core_.families.live()) {
+        family->pace().MakeDueLocked();
+      }
+      core_.jobs.StartDueLocked();
+      core_.scheduler.SignalLocked();
+      core_.events.DeliverLocked();
+    }
     if (!core_.IsOfCatalog()) {
-      core_.file_pool->SetMaxOpenFiles(changed.max_open_files);
+      core_.file_pool->SetMaxOpenFiles(max_open_files);
     }
-    NoteChangesLocked("database", changes);
-    RaiseThreadsLocked();
-    core_.log_bound.UpdateLogSizeLocked();
-    for (ColumnFamily* const family : core_.families.live()) {
-      family->pace().MakeDueLocked();
-    }
-    core_.jobs.StartDueLocked();
-    core_.scheduler.SignalLocked();
-    core_.events.DeliverLocked();
   }
   UpdateOptionsFile();
   return Status::OK();

@@ -11,6 +11,7 @@
 #include <utility>
 #include <vector>
 
+#include "db/option_files/options_document.h"
 #include "util/bytes/coding.h"
 #include "varve/merge_operator.h"
 #include "varve/slice.h"
@@ -73,6 +74,11 @@ class StringAppendOperator final : public BuiltinOperator {
       : delimiter_(std::move(delimiter)) {}
 
   const char* Name() const override { return "StringAppendOperator"; }
+  std::string OptionsText() const override {
+    std::string value = EscapeOption(delimiter_);
+    if (value.find(';') != std::string::npos) value = "{" + value + "}";
+    return std::string("{id=") + Name() + ";delimiter=" + value + ";}";
+  }
 
  private:
   void Apply(const Slice* existing, const Slice* operands, size_t count,

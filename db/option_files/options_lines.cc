@@ -59,9 +59,14 @@ std::string NameOrNone(const Object& object) {
 // Escapes a value that would end the line. Only names of the program's objects
 // can be such values.
 std::string InALine(std::string value) {
-  return value.find_first_of("\\#\n\r") == std::string::npos
-             ? value
-             : EscapeOption(value);
+  for (size_t i = 0; i < value.size(); ++i) {
+    if (value[i] == '\\') {
+      ++i;
+    } else if (value[i] == '#' || value[i] == '\n' || value[i] == '\r') {
+      return EscapeOption(value);
+    }
+  }
+  return value;
 }
 
 Status Malformed(const std::string& name, std::string_view value) {
@@ -312,7 +317,9 @@ OptionsLines LinesOf(OptionSection section, const Options& options) {
   }
   if (section == OptionSection::kFamily) {
     add("comparator", NameOrNone(options.comparator));
-    add("merge_operator", NameOrNone(options.merge_operator));
+    add("merge_operator", options.merge_operator == nullptr
+                              ? kNone
+                              : options.merge_operator->OptionsText());
     add("compaction_filter", NameOrNone(options.compaction_filter));
     add("compaction_filter_factory",
         NameOrNone(options.compaction_filter_factory));

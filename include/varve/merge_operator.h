@@ -59,6 +59,11 @@ class VARVE_EXPORT MergeOperator {
 
   // Returns the name that tables record.
   virtual const char* Name() const = 0;
+
+  // Returns the operator's text in OPTIONS files (docs/option_files.md), in
+  // RocksDB's syntax. The default returns the name. An operator with parameters
+  // returns "{id=<name>;<parameter>=<value>;}".
+  virtual std::string OptionsText() const { return Name(); }
 };
 
 // A merge operator whose operands have the form of values, such as the addition

@@ -137,6 +137,21 @@ TEST(ConvertTest, ReadsRocksDbsForms) {
   EXPECT_EQ(all.block_size, 77u);
 }
 
+TEST(ConvertTest, KeepsTheDelimiterOfAnOperator) {
+  for (const std::string delimiter : {",", "", ":", ";", "a#b\n\\"}) {
+    ColumnFamilyOptions family;
+    family.merge_operator = NewStringAppendOperator(delimiter);
+    std::string text;
+    ASSERT_TRUE(Ok(GetStringFromColumnFamilyOptions({}, family, &text)));
+    ColumnFamilyOptions read;
+    ASSERT_TRUE(Ok(GetColumnFamilyOptionsFromString({}, {}, text, &read)));
+    std::string joined;
+    ASSERT_NE(read.merge_operator, nullptr) << text;
+    read.merge_operator->PartialMerge("k", "a", "b", &joined);
+    EXPECT_EQ(joined, "a" + delimiter + "b") << text;
+  }
+}
+
 TEST(ConvertTest, RefusesWithoutAChange) {
   for (const char* const text :
        {"write_buffer_size", "=1", "write_buffer_size=x",
