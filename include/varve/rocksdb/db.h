@@ -14,6 +14,7 @@
 
 #include "varve/checkpoint.h"
 #include "varve/db.h"
+#include "varve/rocksdb/convert.h"
 #include "varve/rocksdb/external_files.h"
 #include "varve/rocksdb/files.h"
 #include "varve/rocksdb/names.h"
@@ -367,6 +368,24 @@ class DB {
       ColumnFamilyHandle* family,
       const std::unordered_map<std::string, std::string>& changes) {
     return db_->SetOptions(family, {changes.begin(), changes.end()});
+  }
+  Status SetDBOptions(
+      const std::unordered_map<std::string, std::string>& changes) {
+    return db_->SetDBOptions({changes.begin(), changes.end()});
+  }
+  // The options that are no objects, and those that have an effect.
+  Options GetOptions(ColumnFamilyHandle* family) const {
+    Options options(GetDBOptions(), ColumnFamilyOptions());
+    internal::FromVarve(
+        static_cast<const varve::ColumnFamilyOptions&>(db_->GetOptions(family)),
+        static_cast<ColumnFamilyOptions*>(&options));
+    return options;
+  }
+  Options GetOptions() const { return GetOptions(nullptr); }
+  DBOptions GetDBOptions() const {
+    DBOptions options;
+    internal::FromVarve(db_->GetDBOptions(), &options);
+    return options;
   }
   Status EnableAutoCompaction(
       const std::vector<ColumnFamilyHandle*>& families) {
