@@ -33,8 +33,12 @@ struct UsableWriter {
   }
 };
 
-IngestExternalFileOptions ToVarve(
-    const rocksdb_ingestexternalfileoptions_t& options) {
+Status Ingest(DB* db, ColumnFamilyHandle* family, const char* const* names,
+              size_t count,
+              const rocksdb_ingestexternalfileoptions_t& options) {
+  if (options.allow_db_generated_files != 0) {
+    return Missing("ingestion of tables of databases");
+  }
   IngestExternalFileOptions result;
   result.move_files = options.move_files != 0;
   result.link_files = options.link_files != 0;
@@ -48,11 +52,8 @@ IngestExternalFileOptions ToVarve(
       options.fail_if_not_bottommost_level != 0;
   result.verify_checksums_before_ingest =
       options.verify_checksums_before_ingest != 0;
-  return result;
-}
-
-std::vector<std::string> ToStrings(const char* const* names, size_t count) {
-  return std::vector<std::string>(names, names + count);
+  return db->IngestExternalFile(
+      family, std::vector<std::string>(names, names + count), result);
 }
 
 }  // namespace
@@ -63,8 +64,8 @@ using varve::rocksdb_c::Bytes;
 using varve::rocksdb_c::Failed;
 using varve::rocksdb_c::FamilyOf;
 using varve::rocksdb_c::Given;
+using varve::rocksdb_c::Ingest;
 using varve::rocksdb_c::Open;
-using varve::rocksdb_c::ToStrings;
 using varve::rocksdb_c::ToVarve;
 using varve::rocksdb_c::Usable;
 using varve::rocksdb_c::UsableWriter;
@@ -169,8 +170,7 @@ void rocksdb_ingest_external_file(
                                    "file_list"})) {
     return;
   }
-  Failed(errptr, db->db->IngestExternalFile(ToStrings(file_list, list_len),
-                                            ToVarve(*opt)));
+  Failed(errptr, Ingest(db->db, nullptr, file_list, list_len, *opt));
 }
 
 void rocksdb_ingest_external_file_cf(
@@ -182,9 +182,7 @@ void rocksdb_ingest_external_file_cf(
                                    "file_list"})) {
     return;
   }
-  Failed(errptr,
-         db->db->IngestExternalFile(
-             handle->rep.get(), ToStrings(file_list, list_len), ToVarve(*opt)));
+  Failed(errptr, Ingest(db->db, handle->rep.get(), file_list, list_len, *opt));
 }
 
 }  // extern "C"
