@@ -78,10 +78,11 @@ void WriteControl::UpdateGateLocked() {
                stops, slows);
 }
 
+// While files are held, to wait would free no log.
 bool WriteControl::CheckLogsLocked() {
   return core_.log_bound.CheckLocked((core_.families.CountToFlushLocked() > 0 ||
                                       core_.obsolete.running() > 0) &&
-                                     error_.ok());
+                                     error_.ok() && !core_.obsolete.is_held());
 }
 
 bool WriteControl::LogsHoldUpLocked() {

@@ -195,6 +195,22 @@ TEST_F(DbLiveFilesTest, FilesStayWhileDeletionsAreDisabled) {
   EXPECT_TRUE(HasEntries(db_.get(), ToList(expected_)));
 }
 
+// The bound for logs stops no writer that would wait for held logs.
+TEST_F(DbLiveFilesTest, HeldLogsMayExceedTheirBound) {
+  constexpr uint64_t kBound = 128 << 10;
+  options_.max_total_wal_size = kBound;
+  Open();
+  ASSERT_TRUE(Ok(db_->DisableFileDeletions()));
+  Fill(1, 10000);
+  uint64_t bytes = 0;
+  VectorWalPtr wals;
+  ASSERT_TRUE(Ok(db_->GetSortedWalFiles(&wals)));
+  for (const auto& wal : wals) bytes += wal->SizeFileBytes();
+  EXPECT_GT(bytes, 4 * kBound);
+  ASSERT_TRUE(Ok(db_->EnableFileDeletions()));
+  EXPECT_LT(FilesEndingIn(path_, ".log").size(), wals.size());
+}
+
 TEST_F(DbLiveFilesTest, MetadataTellsOfEachTable) {
   options_.disable_auto_compactions = true;
   Open();
