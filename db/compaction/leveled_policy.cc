@@ -173,11 +173,17 @@ class Picker {
     return policy_.Complete(context_, std::move(c));
   }
 
-  // Returns whether a marked table can be compacted now. In the deepest level
-  // none is: its output might be marked again, without an end.
+  // Returns the number of levels whose marked tables are compacted. The deepest
+  // one is not among them, as its outputs might be marked again, without an
+  // end.
+  int MarkedLevels() const {
+    return std::min(std::max(version_.DeepestLevel(), 1), targets_.last_level);
+  }
+
+  // Returns whether a marked table can be compacted now.
   bool AnyMarked() const {
     if (!version_.has_marked()) return false;
-    for (int level = 0; level < std::max(version_.DeepestLevel(), 1); ++level) {
+    for (int level = 0; level < MarkedLevels(); ++level) {
       if (level == 0 && AnyBeingCompacted(version_.files(0))) continue;
       for (const FileMetaData* file : version_.files(level)) {
         if (file->marked_for_compaction && !file->being_compacted) return true;
@@ -188,7 +194,7 @@ class Picker {
 
   std::unique_ptr<Compaction> PickMarked() const {
     if (!version_.has_marked()) return nullptr;
-    for (int level = 0; level < std::max(version_.DeepestLevel(), 1); ++level) {
+    for (int level = 0; level < MarkedLevels(); ++level) {
       for (FileMetaData* file : version_.files(level)) {
         if (!file->marked_for_compaction || file->being_compacted) continue;
         constexpr const char* kReason = "marked for compaction";
