@@ -109,10 +109,6 @@ void CompactFiles(rocksdb_t* db, ColumnFamilyHandle* family,
     Failed(errptr, Missing("databases in several paths"));
     return;
   }
-  if (info != nullptr) {
-    Failed(errptr, Missing("facts of a compaction of chosen files"));
-    return;
-  }
   CompactionOptions converted;
   // RocksDB's word for the level's own.
   constexpr int kLevels = 255;
@@ -126,6 +122,17 @@ void CompactFiles(rocksdb_t* db, ColumnFamilyHandle* family,
   if (!Failed(errptr, db->db->CompactFiles(converted, family, names,
                                            output_level, &outputs))) {
     CopyNames(outputs, output_file_names, num_output_file_names);
+    if (info != nullptr) {
+      *info = rocksdb_compactionjobinfo_t();
+      CompactionJobInfo& facts = info->stats.info;
+      facts.db_path = db->path;
+      facts.cf_id = family != nullptr ? family->GetID() : 0;
+      facts.cf_name =
+          family != nullptr ? family->GetName() : kDefaultColumnFamilyName;
+      facts.output_level = output_level;
+      info->input_paths = names;
+      info->output_paths = outputs;
+    }
   }
 }
 

@@ -517,6 +517,21 @@ HANDLE(rocksdb_checkpoint_t,
 HANDLE(rocksdb_livefiles_t,
        const_cast<rocksdb_livefiles_t*>(rocksdb_livefiles(arguments->db())),
        rocksdb_livefiles_destroy(handle))
+rocksdb_livefiles_storage_info_t* NewStorageInfo(Arguments* arguments) {
+  auto* const options = rocksdb_livefiles_storage_info_options_create();
+  auto* const info =
+      rocksdb_get_livefiles_storage_info(arguments->db(), options, nullptr);
+  rocksdb_livefiles_storage_info_options_destroy(options);
+  return info;
+}
+HANDLE(rocksdb_livefiles_storage_info_t, NewStorageInfo(arguments),
+       rocksdb_livefiles_storage_info_destroy(handle))
+HANDLE(rocksdb_wal_files_t,
+       rocksdb_get_sorted_wal_files(arguments->db(), nullptr),
+       rocksdb_wal_files_destroy(handle))
+HANDLE(rocksdb_wal_file_t,
+       rocksdb_get_current_wal_file(arguments->db(), nullptr),
+       rocksdb_wal_file_destroy(handle))
 HANDLE(rocksdb_column_family_metadata_t,
        rocksdb_get_column_family_metadata(arguments->db()),
        rocksdb_column_family_metadata_destroy(handle))
