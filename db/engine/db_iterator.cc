@@ -9,8 +9,8 @@
 #include <utility>
 
 #include "db/dead_entries/dead_walks.h"
-#include "db/engine/skip_limit.h"
 #include "db/merge/merge_all.h"
+#include "db/reads/skip_limit.h"
 #include "monitoring/measured_operation.h"
 #include "monitoring/span.h"
 #include "monitoring/statistics.h"

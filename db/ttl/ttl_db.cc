@@ -8,7 +8,7 @@
 #include <utility>
 #include <vector>
 
-#include "db/engine/forwarding_iterator.h"
+#include "db/reads/forwarding_iterator.h"
 #include "db/ttl/ttl_options.h"
 #include "db/ttl/ttl_value.h"
 #include "db/write/scratch_batch.h"

@@ -94,8 +94,7 @@ static void TestRanges(void) {
   GOOD(varve_delete_file_in_range_cf(db, NULL, "a", 1, "z", 1, &error));
   GET(db, plain_read, "a", NULL);
   BAD(varve_delete_file_in_range_cf(NULL, NULL, "a", 1, "z", 1, &error));
-  BAD(varve_delete_file_in_range_cf(db, NULL, "a", (size_t)-1, "z", 1,
-                                    &error));
+  BAD(varve_delete_file_in_range_cf(db, NULL, "a", (size_t)-1, "z", 1, &error));
   BAD(varve_suggest_compact_range_cf(NULL, NULL, NULL, 0, NULL, 0, &error));
 }
 

@@ -32,8 +32,8 @@ FOLDERS = {
     "db": ["options", "option_files", "merge", "filter", "memtable", "write",
            "directory", "wal", "space", "version", "prefix", "snapshot",
            "compaction", "dead_entries", "folding", "recovery", "family",
-           "live_files", "jobs", "ingestion", "engine", "external_files",
-           "ttl", "indexed_batch", "transaction"],
+           "live_files", "jobs", "ingestion", "reads", "engine",
+           "external_files", "ttl", "indexed_batch", "transaction"],
 }
 # Headers that C programs include, which have C's old comments only.
 C_HEADERS = [f"include/varve/{name}.h" for name in (

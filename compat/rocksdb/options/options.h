@@ -21,9 +21,9 @@
 #include "varve/env.h"
 #include "varve/options.h"
 #include "varve/rate_limiter.h"
-#include "varve/sst_file_manager.h"
 #include "varve/slice.h"
 #include "varve/slice_transform.h"
+#include "varve/sst_file_manager.h"
 #include "varve/status.h"
 
 namespace varve::rocksdb_c {

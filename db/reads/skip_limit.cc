@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "db/engine/skip_limit.h"
+#include "db/reads/skip_limit.h"
 
-#include "db/engine/forwarding_iterator.h"
+#include "db/reads/forwarding_iterator.h"
 #include "table/block/internal_key.h"
 
 namespace varve {

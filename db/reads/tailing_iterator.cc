@@ -1,10 +1,10 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-#include "db/engine/tailing_iterator.h"
+#include "db/reads/tailing_iterator.h"
 
 #include <string>
 #include <utility>
 
-#include "db/engine/forwarding_iterator.h"
+#include "db/reads/forwarding_iterator.h"
 
 namespace varve {
 
