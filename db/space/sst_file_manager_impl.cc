@@ -179,7 +179,7 @@ Status SstFileManagerImpl::Remove(Env* env, const std::string& path) {
     total_bytes_ += bytes;
     trash_.push_back({env, renamed, bytes});
     trash_bytes_ += bytes;
-    // Without a thread, Finish removes it.
+    // Without a thread, as in a child made by fork(), Finish removes it.
     if (!is_running_) is_running_ = pool_.Schedule([this] { Run(); }).ok();
     return status;
   }
@@ -189,14 +189,14 @@ Status SstFileManagerImpl::Remove(Env* env, const std::string& path) {
 }
 
 void SstFileManagerImpl::RemoveTrashLocked(const Trash& trash) {
-  ++removing_;
+  removing_.push_back(&trash);
   mutex_.Unlock();
   // A file that stays is removed by the next Open.
   trash.env->RemoveFile(trash.path).IgnoreError();
   mutex_.Lock();
   ForgetLocked(trash.path);
   trash_bytes_ -= trash.bytes;
-  --removing_;
+  std::erase(removing_, &trash);
   removed_.SignalAll();
 }
 
@@ -237,7 +237,10 @@ void SstFileManagerImpl::Finish(Env* env, const std::string& directory) {
   wake_.SignalAll();
   for (const Trash& trash : mine) RemoveTrashLocked(trash);
   // The thread may use the Env.
-  while (removing_ > 0) removed_.Wait(&mutex_);
+  while (std::any_of(removing_.begin(), removing_.end(),
+                     [&](const Trash* trash) { return is_there(*trash); })) {
+    removed_.Wait(&mutex_);
+  }
   std::vector<std::string> paths;
   for (const auto& [path, bytes] : tables_) {
     if (path.starts_with(prefix)) paths.push_back(path);

@@ -18,6 +18,7 @@
 #include <memory>
 #include <string>
 #include <unordered_map>
+#include <vector>
 
 #include "util/base/mutex.h"
 #include "util/threads/rate_limiter.h"
@@ -72,7 +73,7 @@ class SstFileManagerImpl final : public SstFileManager {
   // until Finish was called for it. An error is that of the first step.
   Status Remove(Env* env, const std::string& path) VARVE_EXCLUDES(mutex_);
   // Removes the tables of this Env and directory that wait, and forgets all
-  // tables there.
+  // tables there. Waits for removals there that have begun.
   void Finish(Env* env, const std::string& directory) VARVE_EXCLUDES(mutex_);
 
  private:
@@ -104,7 +105,7 @@ class SstFileManagerImpl final : public SstFileManager {
   std::deque<Trash> trash_ VARVE_GUARDED_BY(mutex_);
   uint64_t trash_bytes_ VARVE_GUARDED_BY(mutex_) =
       0;  // With those removed now.
-  int removing_ VARVE_GUARDED_BY(mutex_) = 0;
+  std::vector<const Trash*> removing_ VARVE_GUARDED_BY(mutex_);
   bool is_running_ VARVE_GUARDED_BY(mutex_) = false;
   bool is_hurried_ VARVE_GUARDED_BY(mutex_) = false;
   bool is_ending_ VARVE_GUARDED_BY(mutex_) = false;

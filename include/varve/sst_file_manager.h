@@ -27,8 +27,9 @@ class VARVE_EXPORT SstFileManager {
   // Bound for the total size of the DBs' tables, in bytes. A flush that would
   // exceed it fails with Status::SpaceLimit (IsSpaceLimit), and the DB is
   // read-only until there is room; it tries again periodically. A compaction
-  // that might exceed it waits until there is room. Logs are not counted.
-  // 0: none. Default: 0.
+  // that might exceed it waits until there is room. Logs are not counted. The
+  // tables that Open writes from logs, and ingested tables, are counted and not
+  // refused. 0: none. Default: 0.
   virtual void SetMaxAllowedSpaceUsage(uint64_t max_allowed_space) = 0;
   // Room in bytes that a compaction must leave below the bound. Default: 0.
   virtual void SetCompactionBufferSize(uint64_t bytes) = 0;

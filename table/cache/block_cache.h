@@ -20,6 +20,8 @@
 
 namespace varve {
 
+class PartCache;
+
 // Identifies a block by the slot of its table's index, and by a key of table
 // and handle. Only caches that look blocks up by key use the key of a cached
 // block.
@@ -117,6 +119,16 @@ class BlockCache : public Cache,
   // Releases a reservation.
   void Unreserve(size_t bytes) VARVE_EXCLUDES(capacity_mutex_);
 
+  // Returns the cache of parts of all tables that are charged here
+  // (table/reader/part_cache.h), made by `make` if there is none.
+  template <typename Make>
+  std::shared_ptr<PartCache> Parts(Make make) VARVE_EXCLUDES(parts_mutex_) {
+    MutexLock lock(&parts_mutex_);
+    std::shared_ptr<PartCache> parts = parts_.lock();
+    if (parts == nullptr) parts_ = parts = make();
+    return parts;
+  }
+
   // Returns whether new blocks are put on huge pages.
   bool huge_pages() const {
     return huge_pages_ && GetCapacity() >= kMinHugePageCapacity;
@@ -153,6 +165,8 @@ class BlockCache : public Cache,
   std::atomic<size_t> capacity_bytes_;
   size_t reserved_bytes_ VARVE_GUARDED_BY(capacity_mutex_) = 0;
   std::atomic<uint64_t> next_table_id_{1};
+  Mutex parts_mutex_;
+  std::weak_ptr<PartCache> parts_ VARVE_GUARDED_BY(parts_mutex_);
 };
 
 }  // namespace varve

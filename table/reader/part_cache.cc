@@ -1,6 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "table/reader/part_cache.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "table/reader/table_parts.h"
@@ -10,9 +11,10 @@ namespace varve {
 
 namespace {
 
-// The charge is a multiple of this: each change of it divides the block cache
-// anew.
-constexpr size_t kChargeStep = size_t{64} << 10;
+// The charge is a multiple of this, or of a larger part of the cache: each
+// change of it divides the block cache anew.
+constexpr size_t kMinChargeStep = size_t{64} << 10;
+constexpr size_t kChargeStepPart = 64;
 
 // An insertion spares at most this many parts that were used since the hand's
 // last visit.
@@ -94,11 +96,15 @@ void PartCache::RemoveAt(size_t place, Parts* evicted) {
 }
 
 void PartCache::Charge() {
-  const size_t wanted = (bytes_ + kChargeStep - 1) / kChargeStep * kChargeStep;
+  const size_t step =
+      std::max(kMinChargeStep, charged_->GetCapacity() / kChargeStepPart);
+  const size_t wanted = (bytes_ + step - 1) / step * step;
   if (wanted > charged_bytes_) {
     charged_->Reserve(wanted - charged_bytes_);
-  } else if (wanted < charged_bytes_) {
+  } else if (wanted == 0 || wanted + step < charged_bytes_) {
     charged_->Unreserve(charged_bytes_ - wanted);
+  } else {
+    return;  // It would soon grow again.
   }
   charged_bytes_ = wanted;
 }

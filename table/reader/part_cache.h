@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The parts of tables that are in memory (table_parts.h), for all tables of one
-// table cache. They are charged to the block cache and may take half of it.
+// The parts of tables that are in memory (table_parts.h), for all tables that
+// share a block cache. They are charged to it and may take half of it.
 // CLOCK selects the parts that are evicted.
 //
 // A slot of a table is null, or points to a part that is in the ring.
@@ -43,6 +43,11 @@ using PartSlot = std::atomic<TablePart*>;
 
 class PartCache {
  public:
+  // Returns that of a block cache. Thread-safe.
+  static std::shared_ptr<PartCache> Of(BlockCache* charged) {
+    return charged->Parts(
+        [charged] { return std::make_shared<PartCache>(charged); });
+  }
   // `charged` must outlive it, unless a shared_ptr owns it.
   explicit PartCache(BlockCache* charged)
       : charged_(charged), owner_(charged->weak_from_this().lock()) {}

@@ -236,8 +236,7 @@ struct TableCache::Rep {
         file_options(the_file_options),
         base(the_base),
         charged(charge_tables ? base.block_cache : nullptr),
-        part_cache(charged != nullptr ? std::make_shared<PartCache>(charged)
-                                      : nullptr),
+        part_cache(charged != nullptr ? PartCache::Of(charged) : nullptr),
         bounded(file_options.uncached_open && max_open_files >= 0),
         own_pool(shared_pool != nullptr
                      ? nullptr

@@ -38,6 +38,7 @@ bool TableIterator::ResetForReuse() {
   body_entry_.ResetForReuse();
   if (body_ != nullptr) body_->Trim();
   readahead_.ResetForReuse();
+  // A table with parts always has an owner, since it may be evicted.
   if (owner_ == nullptr) return true;
   owner_.reset();
   parts_.reset();
