@@ -1,6 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include <algorithm>
-#include <utility>
 
 #include "db/engine/db_impl.h"
 #include "db/family/common_errors.h"
@@ -107,7 +106,7 @@ Status DBImpl::CreateCheckpoint(const std::string& directory) {
   // Options that the engine lacks are in the database's own file.
   if (status.ok() && !core_.IsOfCatalog()) {
     const MutexLock alone(&options_files_mutex_);
-    cut.options = options_files_.TextOf(std::move(options));
+    cut.options = options_files_.TextOf(options);
     cut.options_number = std::max<uint64_t>(1, options_files_.newest());
   }
   if (status.ok()) status = builder.Build(cut);

@@ -2,6 +2,8 @@
 #include "db/option_files/newest_options.h"
 
 #include <cstdint>
+#include <memory>
+#include <utility>
 #include <vector>
 
 #include "env/file_names.h"
@@ -36,18 +38,30 @@ Status FindNewestOptions(Env* env, const std::string& directory,
                        : Status::OK();
 }
 
-Status ReadOptionsDocument(Env* env, const std::string& path,
-                           OptionsDocument* document, std::string* text) {
-  uint64_t size = 0;
-  std::string contents;
-  Status status = env->GetFileSize(path, &size);
-  if (status.ok() && size > kMaxOptionsBytes) {
-    status = Status::Corruption(path, "it is too large for options");
+Status ReadOptionsText(Env* env, const std::string& path, std::string* text) {
+  // Most files are read by one call.
+  constexpr size_t kReadBytes = 64 << 10;
+  std::unique_ptr<SequentialFile> file;
+  Status status = env->NewSequentialFile(path, FileOptions(), &file);
+  const auto scratch = std::make_unique<char[]>(kReadBytes);
+  text->clear();
+  for (bool ended = false; status.ok() && !ended;) {
+    Slice bytes;
+    status = file->Read(kReadBytes, &bytes, scratch.get());
+    text->append(bytes.data(), bytes.size());
+    ended = bytes.size() < kReadBytes;
+    if (text->size() > kMaxOptionsBytes) {
+      return Status::Corruption(path, "it is too large for options");
+    }
   }
-  if (status.ok()) status = ReadFileToString(env, path, &contents);
-  if (status.ok()) status = ParseOptionsDocument(contents, path, document);
-  if (status.ok() && text != nullptr) *text = std::move(contents);
   return status;
+}
+
+Status ReadOptionsDocument(Env* env, const std::string& path,
+                           OptionsDocument* document) {
+  std::string text;
+  Status status = ReadOptionsText(env, path, &text);
+  return status.ok() ? ParseOptionsDocument(text, path, document) : status;
 }
 
 }  // namespace varve

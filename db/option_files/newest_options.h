@@ -14,10 +14,10 @@ namespace varve {
 Status FindNewestOptions(Env* env, const std::string& directory,
                          std::string* name);
 
-// Reads an OPTIONS file. Stores its text in *text unless it is null. Returns
-// Corruption with the file's name and a line's number if it is damaged.
+// Read an OPTIONS file. Return Corruption, with the file's name and a line's
+// number, if it is damaged or too large.
+Status ReadOptionsText(Env* env, const std::string& path, std::string* text);
 Status ReadOptionsDocument(Env* env, const std::string& path,
-                           OptionsDocument* document,
-                           std::string* text = nullptr);
+                           OptionsDocument* document);
 
 }  // namespace varve

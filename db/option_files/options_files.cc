@@ -29,20 +29,24 @@ void OptionsFiles::Found(std::vector<uint64_t> numbers) {
   std::sort(numbers_.begin(), numbers_.end());
 }
 
-std::string OptionsFiles::MergedText(OptionsDocument document,
+std::string OptionsFiles::MergedText(const OptionsDocument& document,
                                      std::string* newest_text) const {
+  std::string text = ToString(document);
   OptionsDocument newest;
-  if (!numbers_.empty() &&
-      ReadOptionsDocument(env_, PathOf(numbers_.back()), &newest, newest_text)
-          .ok()) {
-    KeepOtherLines(newest, &document);
+  const std::string path = PathOf(this->newest());
+  if (numbers_.empty() || !ReadOptionsText(env_, path, newest_text).ok() ||
+      text == *newest_text ||
+      !ParseOptionsDocument(*newest_text, path, &newest).ok()) {
+    return text;
   }
-  return ToString(document);
+  OptionsDocument merged = document;
+  KeepOtherLines(newest, &merged);
+  return ToString(merged);
 }
 
-std::string OptionsFiles::TextOf(OptionsDocument document) const {
+std::string OptionsFiles::TextOf(const OptionsDocument& document) const {
   std::string newest_text;
-  return MergedText(std::move(document), &newest_text);
+  return MergedText(document, &newest_text);
 }
 
 Status OptionsFiles::Write(const OptionsDocument& document,

@@ -40,7 +40,7 @@ class OptionsFiles {
 
   // Returns the text of the document, with what the newest file has of other
   // options.
-  std::string TextOf(OptionsDocument document) const;
+  std::string TextOf(const OptionsDocument& document) const;
   // Returns the newest file's number, or 0 if there is none.
   uint64_t newest() const { return numbers_.empty() ? 0 : numbers_.back(); }
 
@@ -51,7 +51,7 @@ class OptionsFiles {
  private:
   std::string PathOf(uint64_t number) const;
   // Returns the text, and sets *newest_text to the newest file's.
-  std::string MergedText(OptionsDocument document,
+  std::string MergedText(const OptionsDocument& document,
                          std::string* newest_text) const;
   Status WriteFile(const std::string& text, uint64_t number);
   // Removes all files but the newest `count`.
