@@ -59,6 +59,31 @@ JobFilter::Job TableOutputContext::FilterJob(
   return job;
 }
 
+TableBuilderOptions TableFormOf(const Options& options,
+                                CompressionType compression) {
+  TableBuilderOptions form;
+  form.block_size = options.block_size;
+  form.block_restart_interval = options.block_restart_interval;
+  form.compression = compression;
+  if (compression == options.compression) {
+    form.compression_level = options.compression_level;
+  }
+  form.statistics = StatisticsImpl::Of(options.statistics.get());
+  form.filter_policy = options.filter_policy;
+  form.partitioned_index =
+      options.index_type == IndexType::kTwoLevelIndexSearch;
+  form.partition_filters = options.partition_filters;
+  form.metadata_block_size = options.metadata_block_size;
+  form.prefix_extractor = options.prefix_extractor;
+  form.whole_key_filtering = options.whole_key_filtering;
+  if (options.merge_operator != nullptr) {
+    form.merge_operator_name = options.merge_operator->Name();
+  }
+  form.collector_factories = options.table_properties_collector_factories;
+  form.num_levels = options.num_levels;
+  return form;
+}
+
 TableOutput::TableOutput(const TableOutputContext& context, uint64_t number,
                          CompressionType compression,
                          RateLimiter::Priority priority)
@@ -77,34 +102,14 @@ Status TableOutput::Open() {
       ReadChangeable(context_.options->bytes_per_sync);
   Status status = context_.env->NewWritableFile(path_, file_options, &file_);
   if (!status.ok()) return status;
-  TableBuilderOptions options;
+  TableBuilderOptions options = TableFormOf(*context_.options, compression_);
   options.comparator = context_.comparator;
-  options.block_size = context_.options->block_size;
-  options.block_restart_interval = context_.options->block_restart_interval;
-  options.compression = compression_;
-  if (compression_ == context_.options->compression) {
-    options.compression_level = context_.options->compression_level;
-  }
-  options.statistics = StatisticsImpl::Of(context_.options->statistics.get());
-  options.filter_policy = context_.options->filter_policy;
-  options.partitioned_index =
-      context_.options->index_type == IndexType::kTwoLevelIndexSearch;
-  options.partition_filters = context_.options->partition_filters;
-  options.metadata_block_size = context_.options->metadata_block_size;
-  options.prefix_extractor = context_.options->prefix_extractor;
-  options.whole_key_filtering = context_.options->whole_key_filtering;
   options.db_identity = context_.db_identity;
   options.session_identity = context_.session_identity;
   options.column_family_id = context_.family_id;
   options.column_family_name = context_.family_name;
-  if (context_.options->merge_operator != nullptr) {
-    options.merge_operator_name = context_.options->merge_operator->Name();
-  }
   options.file_number = metadata_.number;
-  options.collector_factories =
-      context_.options->table_properties_collector_factories;
   options.level_at_creation = level_;
-  options.num_levels = context_.options->num_levels;
   options.info_log = context_.info_log;
   // A date.
   options.file_creation_time_s = context_.env->NowMicros() / 1000000;

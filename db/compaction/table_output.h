@@ -19,6 +19,11 @@
 
 namespace varve {
 
+// Returns what the options of a family say of its tables. `compression` is that
+// of the table. The comparator, and what the table says of itself, are not set.
+TableBuilderOptions TableFormOf(const Options& options,
+                                CompressionType compression);
+
 // Returns an identity for one session of a database, from open to close, in
 // RocksDB's form: 20 digits to the base of 36. RocksDB identifies a table by it
 // and the file's number. Without it, some RocksDB readers confuse the cached

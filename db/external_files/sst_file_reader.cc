@@ -7,6 +7,7 @@
 #include "db/engine/iterator_state.h"
 #include "db/merge/merge_all.h"
 #include "db/version/range_tombstone_filter.h"
+#include "table/block/public_properties.h"
 #include "table/reader/merge_operands.h"
 #include "table/reader/table.h"
 #include "util/bytes/hash.h"
@@ -37,6 +38,13 @@ class FileOwner final : public IteratorOwner {
   explicit FileOwner(std::shared_ptr<const void> file)
       : file_(std::move(file)) {}
 
+  Status BeginIterator(ColumnFamily* /*family*/, const ReadOptions& /*options*/,
+                       IteratorState* /*reused*/,
+                       DbIteratorParts* /*parts*/) override {
+    return Status::NotSupported("a file has no other state");
+  }
+  void ReleaseSuperVersion(ColumnFamily* /*family*/,
+                           SuperVersion* /*super_version*/) override {}
   void EndIterator(ColumnFamily* /*family*/, SuperVersion* /*super_version*/,
                    bool /*is_own*/) override {
     delete this;
@@ -63,6 +71,7 @@ Status SstFileReader::Open(const std::string& file_path) {
   TableReaderOptions options;
   options.comparator = &r->comparator;
   options.filter_policy = r->options.filter_policy;
+  options.prefix_extractor = r->options.prefix_extractor;
   options.statistics = StatisticsImpl::Of(r->options.statistics.get());
   options.other_properties = OtherProperties::kKept;
   options.file_name = file_path;
@@ -136,7 +145,9 @@ std::vector<Status> SstFileReader::MultiGet(const ReadOptions& options,
 
 std::shared_ptr<const TableProperties> SstFileReader::GetTableProperties()
     const {
-  return nullptr;
+  if (rep_->table == nullptr) return nullptr;
+  return std::make_shared<const TableProperties>(
+      ToTableProperties(rep_->table->core().properties));
 }
 
 Status SstFileReader::VerifyChecksum(const ReadOptions& /*options*/) {

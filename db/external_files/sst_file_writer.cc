@@ -25,26 +25,16 @@ Status NotOpenError() { return Status::InvalidArgument("no file is open"); }
 struct SstFileWriter::Rep {
   Rep(const Options& its_options, ColumnFamilyHandle* family)
       : options(its_options), comparator(options.comparator) {
-    table_options.comparator = &comparator;
-    table_options.block_size = options.block_size;
-    table_options.block_restart_interval = options.block_restart_interval;
     // The file is for the last level, if its keys allow.
-    table_options.compression =
-        options.bottommost_compression.value_or(options.compression);
-    if (!options.bottommost_compression) {
-      table_options.compression_level = options.compression_level;
-    }
-    table_options.filter_policy = options.filter_policy;
-    table_options.statistics = StatisticsImpl::Of(options.statistics.get());
+    table_options = TableFormOf(
+        options, options.bottommost_compression.value_or(options.compression));
+    table_options.comparator = &comparator;
     table_options.db_identity = kWriterIdentity;
     table_options.session_identity = NewSessionIdentity();
     table_options.column_family_id =
         family != nullptr ? family->GetID() : kUnknownColumnFamilyId;
     table_options.column_family_name =
         family != nullptr ? family->GetName() : "";
-    if (options.merge_operator != nullptr) {
-      table_options.merge_operator_name = options.merge_operator->Name();
-    }
   }
 
   // Adds an entry.

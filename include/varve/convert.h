@@ -15,6 +15,7 @@
 
 namespace varve {
 
+// Options by name, each with its value as text.
 using OptionsMap = std::unordered_map<std::string, std::string>;
 
 // How to read options from text.

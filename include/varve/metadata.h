@@ -123,6 +123,7 @@ class VARVE_EXPORT WalFile {
   virtual uint64_t SizeFileBytes() const = 0;
 };
 
+// Logs, oldest first.
 using VectorWalPtr = std::vector<std::unique_ptr<WalFile>>;
 
 }  // namespace varve

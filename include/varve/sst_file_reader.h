@@ -18,6 +18,7 @@ namespace varve {
 // Thread-safety: after Open, any number of threads can read.
 class VARVE_EXPORT SstFileReader {
  public:
+  // The options say how to read: comparator, merge operator, cache and so on.
   explicit SstFileReader(const Options& options);
   SstFileReader(const SstFileReader&) = delete;
   SstFileReader& operator=(const SstFileReader&) = delete;
