@@ -9,7 +9,6 @@
 #include "db/version/version_edit.h"
 #include "table/block/internal_key.h"
 #include "table/build/table_builder.h"
-#include "varve/merge_operator.h"
 
 namespace varve {
 
