@@ -125,9 +125,9 @@ TEST_F(PrefixIteratorTest, AsksNoFilterOfAnotherExtractor) {
   FillTables();
   options_.prefix_extractor = NewFixedPrefixTransform(1);
   Reopen();
-  EXPECT_EQ(WalkWith({}, "seek:ab next"), "ac1=3 bb1=6");
-  EXPECT_EQ(WalkWith({.prefix_same_as_start = true}, "seek:ab next"),
-            "ac1=3 end");
+  EXPECT_EQ(WalkWith({}, "seek:ab seek:ba"), "ac1=3 bb1=6");
+  EXPECT_EQ(WalkWith({.prefix_same_as_start = true}, "seek:ab seek:b"),
+            "ac1=3 bb1=6");
   EXPECT_EQ(Asked(), "0/0");
   options_.prefix_extractor = nullptr;
   Reopen();
@@ -242,6 +242,23 @@ TEST_F(PrefixIteratorTest, WalksOverDeadEntriesStayInThePrefix) {
               "j:y=5 l:w=6 end l:w=6 j:y=5 end");
     EXPECT_EQ(WalkWith(total, "seek:k:key for_prev:k:key9"), "l:w=6 j:y=5");
   }
+}
+
+// As above, where keys of other prefixes begin with the prefix.
+TEST_F(PrefixIteratorTest, WalksOverOtherPrefixesAreNotRemembered) {
+  constexpr int kDeletions = 300;
+  options_.prefix_extractor = NewNoopTransform();
+  Open();
+  Put("k", "1");
+  for (int i = 0; i < kDeletions; ++i) Put(Key(i), "1");
+  Flush();
+  Delete("k");
+  for (int i = 0; i < kDeletions; ++i) Delete(Key(i));
+  // The last table has no key "k".
+  Do("flush, put j 5, put kz 6, flush");
+  EXPECT_EQ(WalkWith({}, "seek:k for_prev:k"), "end end");
+  const ReadOptions total{.total_order_seek = true};
+  EXPECT_EQ(WalkWith(total, "first next seek:k"), "j=5 kz=6 kz=6");
 }
 
 }  // namespace
