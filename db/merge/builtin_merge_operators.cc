@@ -75,6 +75,8 @@ class StringAppendOperator final : public BuiltinOperator {
 
   const char* Name() const override { return "StringAppendOperator"; }
   std::string OptionsText() const override {
+    // RocksDB has no text for them either.
+    if (delimiter_.find_first_of("{}") != std::string::npos) return Name();
     std::string value = EscapeOption(delimiter_);
     if (value.find(';') != std::string::npos) value = "{" + value + "}";
     return std::string("{id=") + Name() + ";delimiter=" + value + ";}";

@@ -141,6 +141,11 @@ VARVE_EXPORT void varve_cancel_all_background_work(varve_t* db, uint8_t wait);
 VARVE_EXPORT void varve_set_options(varve_t* db, int count,
                                     const char* const keys[],
                                     const char* const values[], char** errptr);
+/** Changes options of the database: DB::SetDBOptions. */
+VARVE_EXPORT void varve_set_db_options(varve_t* db, int count,
+                                       const char* const keys[],
+                                       const char* const values[],
+                                       char** errptr);
 /** Makes a database writable again after a failure made it read-only. */
 VARVE_EXPORT void varve_resume(varve_t* db, char** errptr);
 /** Reads all tables and compares checksums. */
@@ -250,6 +255,28 @@ VARVE_EXPORT varve_options_t* varve_options_create_copy(const varve_options_t*);
 /** Sets any option by name and text: SetOption in varve/options.h. */
 VARVE_EXPORT void varve_options_set(varve_options_t*, const char* name,
                                     const char* value, char** errptr);
+/**
+ * Sets *new_options to base_options with the changes in a text such as
+ * "write_buffer_size=8M;max_open_files=100". See GetOptionsFromString in
+ * varve/convert.h.
+ */
+VARVE_EXPORT void varve_get_options_from_string(
+    const varve_options_t* base_options, const char* text,
+    varve_options_t* new_options, char** errptr);
+/**
+ * Reads the options and the families of the database in db_path from its newest
+ * OPTIONS file: LoadLatestOptions in varve/convert.h. The default family is the
+ * first. Free the results by varve_load_latest_options_destroy. After an error
+ * they are NULL and 0.
+ */
+VARVE_EXPORT void varve_load_latest_options(
+    const char* db_path, varve_options_t** db_options,
+    size_t* num_column_families, char*** column_family_names,
+    varve_options_t*** column_family_options, char** errptr);
+/** Frees what varve_load_latest_options returned. */
+VARVE_EXPORT void varve_load_latest_options_destroy(
+    varve_options_t* db_options, char** list_column_family_names,
+    varve_options_t** list_column_family_options, size_t len);
 /** Whether keys that differ only in case are the same key. */
 enum { varve_key_case_sensitive = 0, varve_key_case_insensitive = 1 };
 /** Sets one of the above. */

@@ -406,6 +406,40 @@ static void TestEntriesAreCopiedInChunks(void) {
   varve_close(target);
 }
 
+/* ---- Options as text ---- */
+
+static void TestOptionFiles(void) {
+  static const char* const kNames[] = {"max_background_jobs"};
+  static const char* const kValues[] = {"5"};
+  static const char* const kFamilyOption[] = {"ttl"};
+  varve_options_t* const options = varve_options_create();
+  varve_options_t* loaded;
+  varve_options_t** family_options;
+  char** names;
+  size_t count;
+  varve_t* db;
+  FAILS(varve_load_latest_options(PathOf("option_files"), &loaded, &count,
+                                  &names, &family_options, &error),
+        "NotFound: ");
+  CHECK(loaded == NULL && count == 0);
+  varve_options_set_create_if_missing(options, 1);
+  GOOD(varve_get_options_from_string(options, "write_buffer_size=1M;ttl=9",
+                                     options, &error));
+  BAD(varve_get_options_from_string(options, "no_such_option=1", options,
+                                    &error));
+  GOOD(db = varve_open(options, PathOf("option_files"), &error));
+  GOOD(varve_set_db_options(db, 1, kNames, kValues, &error));
+  BAD(varve_set_db_options(db, 1, kFamilyOption, kValues, &error));
+  varve_close(db);
+  GOOD(varve_load_latest_options(PathOf("option_files"), &loaded, &count,
+                                 &names, &family_options, &error));
+  CHECK(count == 1 && strcmp(names[0], "default") == 0);
+  GOOD(db = varve_open(family_options[0], PathOf("option_files"), &error));
+  varve_close(db);
+  varve_load_latest_options_destroy(loaded, names, family_options, count);
+  varve_options_destroy(options);
+}
+
 /* ---- Background work ---- */
 
 static void TestCompactionOnDemand(void) {
@@ -610,6 +644,7 @@ int main(void) {
   TEST(TestReadTransactions);
   TEST(TestBoundsAreTheIteratorsOwn);
   TEST(TestEntriesAreCopiedInChunks);
+  TEST(TestOptionFiles);
   TEST(TestCompactionOnDemand);
   TEST(TestCheckpoint);
   TEST(TestTypedOptions);

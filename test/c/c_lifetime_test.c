@@ -253,6 +253,8 @@ static void TestAClosedHandleIsAnError(void) {
   FAILS(varve_sync_wal(db, &error), "Shutdown in progress: ");
   FAILS(varve_wait_for_compact(db, &error), "Shutdown in progress: ");
   FAILS(varve_set_options(db, 0, NULL, NULL, &error), "Shutdown in progress: ");
+  FAILS(varve_set_db_options(db, 0, NULL, NULL, &error),
+        "Shutdown in progress: ");
   FAILS(varve_resume(db, &error), "Shutdown in progress: ");
   FAILS(varve_verify_checksum(db, &error), "Shutdown in progress: ");
   varve_flushoptions_destroy(flush);

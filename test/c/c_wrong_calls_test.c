@@ -284,11 +284,17 @@ static void TestOtherCallsWithNull(void) {
   BAD(varve_wait_for_compact(NULL, &error));
   varve_cancel_all_background_work(NULL, 1);
   BAD(varve_set_options(NULL, 0, NULL, NULL, &error));
+  BAD(varve_set_db_options(NULL, 0, NULL, NULL, &error));
+  BAD(varve_set_db_options(db, 1, NULL, some, &error));
+  BAD(varve_set_db_options(db, 1, none, some, &error));
   BAD(varve_set_options(db, 1, NULL, some, &error));
   BAD(varve_set_options(db, 1, some, NULL, &error));
   BAD(varve_set_options(db, 1, none, some, &error));
   BAD(varve_set_options(db, 1, some, none, &error));
   GOOD(varve_set_options(db, -1, NULL, NULL, &error));
+  BAD(varve_get_options_from_string(NULL, "", NULL, &error));
+  BAD(varve_load_latest_options(NULL, NULL, NULL, NULL, NULL, &error));
+  varve_load_latest_options_destroy(NULL, NULL, NULL, 3);
   BAD(varve_resume(NULL, &error));
   BAD(varve_verify_checksum(NULL, &error));
   BAD(CHECK(varve_checkpoint_object_create(NULL, &error) == NULL));
