@@ -26,10 +26,12 @@ std::vector<FileMetaData*> FilesOf(const Version& version, int level,
 
 Status CheckChosen(const Version& version, const std::set<uint64_t>& numbers,
                    int output_level, int num_levels) {
-  if (output_level < 0 || output_level >= num_levels) {
-    return Status::InvalidArgument("output_level is " +
-                                   std::to_string(output_level) +
-                                   ", must be below num_levels");
+  // RocksDB refuses a level 0 whose tables do not follow each other in sequence
+  // numbers, which a merge of some of them would make.
+  if (output_level < 1 || output_level >= num_levels) {
+    return Status::InvalidArgument(
+        "output_level is " + std::to_string(output_level) +
+        ", must be in [1, " + std::to_string(num_levels) + ")");
   }
   if (numbers.empty()) return Status::InvalidArgument("no table is named");
   size_t found = 0;

@@ -148,6 +148,8 @@ TEST_F(DbTablesTest, CompactFilesRefusesOtherTables) {
   EXPECT_TRUE(refuses({name}, -1));
   EXPECT_TRUE(refuses({name}, options_.num_levels));
   EXPECT_TRUE(refuses({name, "000999.sst"}, 3));
+  Do("put b 1, flush");
+  EXPECT_TRUE(refuses({Names(0)[0]}, 0));
   CompactionOptions options;
   options.compression = static_cast<CompressionType>(99);
   EXPECT_TRUE(
@@ -259,6 +261,24 @@ TEST_F(DbTablesTest, SeveralRangesAreOneStep) {
   EXPECT_EQ(Keys(), "c=1 ");
 }
 
+TEST_F(DbTablesTest, KeysOfCallsAreFolded) {
+  options_.key_case = KeyCase::kInsensitive;
+  Open();
+  MakeTable("put A 1", 3);
+  MakeTable("put m 1", 3);
+  const Range range{"A", "B"};
+  TablePropertiesCollection found;
+  ASSERT_TRUE(
+      Ok(db_->GetPropertiesOfTablesInRange(nullptr, &range, 1, &found)));
+  EXPECT_EQ(found.size(), 1u);
+  const Slice no_text("\xff");
+  EXPECT_TRUE(DeleteFiles("\xff", nullptr).IsInvalidArgument());
+  EXPECT_TRUE(
+      db_->SuggestCompactRange(nullptr, &no_text, nullptr).IsInvalidArgument());
+  ASSERT_TRUE(Ok(DeleteFiles("A", "C")));
+  EXPECT_EQ(Keys(), "m=1 ");
+}
+
 // Iterators and snapshots that exist read the files that they have.
 TEST_F(DbTablesTest, IteratorsKeepDeletedFiles) {
   Open();
@@ -331,7 +351,7 @@ TEST_F(DbTablesTest, RandomCallsAgreeWithAModel) {
         level = std::max(level, file.level);
       }
       if (inputs.empty()) continue;
-      level = rng.Between(level, options_.num_levels - 1);
+      level = rng.Between(std::max(level, 1), options_.num_levels - 1);
       ASSERT_TRUE(Ok(db_->CompactFiles({}, nullptr, inputs, level)));
     } else if (draw == 8) {
       const Status status =
