@@ -197,11 +197,11 @@ TEST_F(DbLiveFilesTest, FilesStayWhileDeletionsAreDisabled) {
 
 // The bound for logs stops no writer that would wait for held logs.
 TEST_F(DbLiveFilesTest, HeldLogsMayExceedTheirBound) {
-  constexpr uint64_t kBound = 128 << 10;
+  constexpr uint64_t kBound = 64 << 10;
   options_.max_total_wal_size = kBound;
   Open();
   ASSERT_TRUE(Ok(db_->DisableFileDeletions()));
-  Fill(1, 10000);
+  Fill(1, 4000);
   uint64_t bytes = 0;
   VectorWalPtr wals;
   ASSERT_TRUE(Ok(db_->GetSortedWalFiles(&wals)));
