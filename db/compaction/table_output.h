@@ -19,8 +19,8 @@
 
 namespace varve {
 
-// Returns what the options of a family say of its tables. `compression` is that
-// of the table. The comparator, and what the table says of itself, are not set.
+// Returns what the options of a family say of its tables. `compression` is
+// the table's. The comparator, and what the table says of itself, are not set.
 TableBuilderOptions TableFormOf(const Options& options,
                                 CompressionType compression);
 

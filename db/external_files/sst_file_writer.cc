@@ -45,7 +45,7 @@ struct SstFileWriter::Rep {
   const Options options;
   const InternalKeyComparator comparator;
   TableBuilderOptions table_options;
-  // Of the open file.
+  // The open file's.
   std::unique_ptr<WritableFile> file;
   std::unique_ptr<TableBuilder> builder;
   ExternalSstFileInfo info;

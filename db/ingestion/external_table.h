@@ -22,7 +22,7 @@ struct ExternalTable {
   FileMetaData file;
 };
 
-// What is known of a table before it is read.
+// The facts known about a table before it is read.
 struct ExternalTableFacts {
   const InternalKeyComparator* comparator = nullptr;
   Logger* info_log = nullptr;  // May be null.

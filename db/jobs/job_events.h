@@ -34,7 +34,7 @@ CompactionJobInfo DescribeCompaction(const Compaction& compaction,
 // so the DB mutex must not be held.
 void AddInputProperties(const Compaction& compaction, Env* env,
                         CompactionJobInfo* info);
-// Adds those of the edit's tables.
+// Adds the numbers of the edit's tables.
 void AddOutputProperties(const VersionEdit& edit, CompactionJobInfo* info);
 // Reports to the log and the listeners that the write stall state changed.
 void ReportStall(const std::string& db_path, const std::string& family,

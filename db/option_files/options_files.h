@@ -59,7 +59,7 @@ class OptionsFiles {
 
   Env* const env_;
   const std::string directory_;
-  std::vector<uint64_t> numbers_;  // Of the files, rising.
+  std::vector<uint64_t> numbers_;  // The files', rising.
 };
 
 }  // namespace varve

@@ -167,7 +167,7 @@ class PrefixIterator final : public Iterator {
   const InternalKeyComparator& comparator_;
   const Slice* const given_lower_;
   const Slice* const given_upper_;
-  std::string prefix_;  // Of the last seek.
+  std::string prefix_;  // The last seek's.
   std::string end_;     // The end of the prefix.
   Slice lower_;
   Slice upper_;

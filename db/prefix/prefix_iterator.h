@@ -39,11 +39,11 @@ class BoundedIterator : public Iterator {
   virtual PrefixSources* prefix_sources() const = 0;
 };
 
-// What an iterator does with prefixes.
+// How an iterator uses prefixes.
 struct PrefixUse {
   // Nothing.
   PrefixUse() = default;
-  // What the options say. REQUIRES: the family has a prefix_extractor.
+  // As the options say. REQUIRES: the family has a prefix_extractor.
   PrefixUse(const ColumnFamilyOptions& family,
             const InternalKeyComparator& comparator,
             const ReadOptions& options);

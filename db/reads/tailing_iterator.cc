@@ -48,7 +48,7 @@ class TailingIterator final : public ForwardingIterator {
 
   const VersionSet* const versions_;
   SequenceNumber seen_;
-  Status renewal_;  // Of the last refresh.
+  Status renewal_;  // The last refresh's.
 };
 
 }  // namespace

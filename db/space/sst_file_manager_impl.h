@@ -70,7 +70,7 @@ class SstFileManagerImpl final : public SstFileManager {
   bool Reserve(uint64_t bytes) VARVE_EXCLUDES(mutex_);
   void Unreserve(uint64_t bytes) VARVE_EXCLUDES(mutex_);
   // Removes a table now, or renames it and removes it later. `env` must live
-  // until Finish was called for it. An error is that of the first step.
+  // until Finish was called for it. An error is the first step's.
   Status Remove(Env* env, const std::string& path) VARVE_EXCLUDES(mutex_);
   // Removes the tables of this Env and directory that wait, and forgets all
   // tables there. Waits for removals there that have begun.

@@ -111,7 +111,7 @@ class TtlIterator final : public ForwardingIterator {
     if (!damage_.ok()) valid_ = false;
   }
 
-  Status damage_;  // Of the current value.
+  Status damage_;  // The current value's.
 };
 
 class TtlDb final : public DBWithTTL {

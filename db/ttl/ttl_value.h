@@ -3,7 +3,7 @@
 
 // The values of a database with a time to live: the user's value, and after it
 // the time of its write, four bytes, in seconds since 1970, lowest first. The
-// format is that of RocksDB's DBWithTTL.
+// format is the same as for RocksDB's DBWithTTL.
 
 #include <cstdint>
 #include <string>

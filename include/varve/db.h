@@ -557,8 +557,8 @@ class VARVE_EXPORT DB {
                               const std::vector<std::string>& inputs,
                               int output_level,
                               std::vector<std::string>* outputs = nullptr);
-  // Marks the tables of [*begin, *end] for compaction, and returns. Those of
-  // the deepest level stay as they are.
+  // Marks the tables of [*begin, *end] for compaction, and returns.
+  // Tables of the deepest level stay as they are.
   virtual Status SuggestCompactRange(ColumnFamilyHandle* family,
                                      const Slice* begin, const Slice* end);
   // Moves all tables of level 0 to the empty `target_level`. Returns

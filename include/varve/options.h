@@ -68,9 +68,12 @@ enum class IndexType : uint8_t {
 
 // Where a read may look.
 enum class ReadTier : uint8_t {
-  kReadAllTier = 0,     // In memory and in files. The default.
-  kBlockCacheTier = 1,  // In memory only; Incomplete if that does not tell.
-  kPersistedTier = 2,   // Not in updates that only a memtable has, without log.
+  // In memory and in files. The default.
+  kReadAllTier = 0,
+  // In memory only. The read returns Incomplete if a file has to be read.
+  kBlockCacheTier = 1,
+  // In all updates but those in memtables that no log has.
+  kPersistedTier = 2,
 };
 
 // Options of a database as a whole.

@@ -201,7 +201,7 @@ class [[nodiscard]] VARVE_EXPORT Status {
 
   Status(Code code, const Slice& message, const Slice& detail,
          Subcode subcode = Subcode::kNone);
-  // REQUIRES: the state is not that of success.
+  // REQUIRES: the status is not OK.
   static StatePtr Copy(const StatePtr& state);
   bool IsPlain() const { return state_.get() == &plain_not_found_; }
   // REQUIRES: neither ok() nor IsPlain().

@@ -46,13 +46,13 @@ struct VARVE_USES_CONTAINERS TableProperties {
   uint64_t file_creation_time = 0;
   uint64_t external_sst_file_global_seqno_offset = 0;
 
-  std::string db_id;                // Of the database that wrote it (IDENTITY).
-  std::string db_session_id;        // Of that database's Open.
-  std::string db_host_id;           // Varve writes none.
-  std::string column_family_name;   // Empty: unknown.
-  std::string filter_policy_name;   // Made the filter.
-  std::string comparator_name;      // Orders the keys.
-  std::string merge_operator_name;  // Applies the operands.
+  std::string db_id;                      // The writing database's IDENTITY.
+  std::string db_session_id;              // Of that database's Open.
+  std::string db_host_id;                 // Varve writes none.
+  std::string column_family_name;         // Empty: unknown.
+  std::string filter_policy_name;         // Made the filter.
+  std::string comparator_name;            // Orders the keys.
+  std::string merge_operator_name;        // Applies the operands.
   std::string prefix_extractor_name;      // "nullptr" for none.
   std::string property_collectors_names;  // As "[a,b]".
   std::string compression_name;           // As "Snappy".

@@ -384,7 +384,7 @@ void TableBuilder::Rep::Append(const Slice& data) {
 }
 
 void TableBuilder::Rep::WriteFilter() {
-  // Partitions are written with those of the index.
+  // Partitions are written with the index's.
   if (partitions_filter || filter.KeyCount() == 0) return;
   const size_t key_count = filter.KeyCount();
   std::string body;

@@ -43,7 +43,7 @@ using PartSlot = std::atomic<TablePart*>;
 
 class PartCache {
  public:
-  // Returns that of a block cache. Thread-safe.
+  // Returns the cache of a block cache. Thread-safe.
   static std::shared_ptr<PartCache> Of(BlockCache* charged) {
     return charged->Parts(
         [charged] { return std::make_shared<PartCache>(charged); });

@@ -142,7 +142,7 @@ class TableIterator final : public InternalIterator {
   struct PartsDeleter {
     void operator()(PartsIterator* parts) const;
   };
-  // Of the table that was read last, if that has parts.
+  // The part that was read last, of the table that was read last.
   std::unique_ptr<PartsIterator, PartsDeleter> parts_;
   Status status_;
 };

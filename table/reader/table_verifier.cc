@@ -44,7 +44,7 @@ class TableVerifier {
   Status VerifyIndex();
 
   const TableCore& core_;
-  // That of the table, or of the current part.
+  // The table's, or the current part's.
   const TableIndex* index_ = &core_.index;
   ReadaheadBuffer readahead_;
   std::string last_key_;  // Empty before the first.

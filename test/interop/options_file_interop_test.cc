@@ -246,7 +246,7 @@ TEST_F(OptionsInTurnTest, RandomSessionsKeepTheOptionsOfBoth) {
       families.emplace_back("f" + std::to_string(i), ColumnFamilyOptions());
     }
     Open(loaded, families);
-    // Those of RocksDB alone are still there.
+    // The lines of RocksDB alone are still there.
     const std::string newest =
         ReadWholeFile(FilesStartingWith(path_, "OPTIONS-").back());
     std::istringstream lines(text);

@@ -14,7 +14,7 @@
 #include "varve/sst_file_writer.h"
 
 struct rocksdb_sstfilewriter_t {
-  varve::Status status;  // Of the options. Without an error there is a writer.
+  varve::Status status;  // An error of the options; then there is no writer.
   std::shared_ptr<varve::Env> env;  // Null: the operating system's.
   std::unique_ptr<varve::SstFileWriter> rep;
 };
