@@ -7,6 +7,7 @@
 #include <string>
 #include <utility>
 
+#include "db/compaction/level_targets.h"
 #include "db/jobs/compactor.h"
 #include "db/jobs/db_core.h"
 
@@ -25,13 +26,13 @@ std::vector<FileMetaData*> FilesOf(const Version& version, int level,
 }
 
 Status CheckChosen(const Version& version, const std::set<uint64_t>& numbers,
-                   int output_level, int num_levels) {
+                   int output_level, int last_level) {
   // RocksDB refuses a level 0 whose tables do not follow each other in sequence
   // numbers, which a merge of some of them would make.
-  if (output_level < 1 || output_level >= num_levels) {
+  if (output_level < 1 || output_level > last_level) {
     return Status::InvalidArgument(
         "output_level is " + std::to_string(output_level) +
-        ", must be in [1, " + std::to_string(num_levels) + ")");
+        ", must be in [1, " + std::to_string(last_level) + "]");
   }
   if (numbers.empty()) return Status::InvalidArgument("no table is named");
   size_t found = 0;
@@ -61,7 +62,7 @@ Status Compactor::RunFilesLocked(ColumnFamily* family,
   return RunRequestLocked(
       family, /*exclusive=*/false, [&]() VARVE_REQUIRES(kDbMutex) {
         Status status = CheckChosen(*family->version(), numbers, output_level,
-                                    family->options().num_levels);
+                                    LastCompactedLevel(family->options()));
         for (int level = 0; status.ok() && level <= output_level; ++level) {
           status = CompactFilesOfLevelLocked(family, options, level,
                                              output_level, &numbers, outputs);
@@ -150,7 +151,8 @@ Status Compactor::PromoteLocked(ColumnFamily* family, int target_level) {
   return RunRequestLocked(
       family, /*exclusive=*/true, [&]() VARVE_REQUIRES(kDbMutex) {
         const Version& version = *family->version();
-        if (target_level < 1 || target_level >= family->options().num_levels) {
+        if (target_level < 1 ||
+            target_level > LastCompactedLevel(family->options())) {
           return Status::InvalidArgument("target_level is out of bounds");
         }
         for (int level = 1; level <= target_level; ++level) {

@@ -103,7 +103,10 @@ class PrefixIterator final : public Iterator {
   // Lets the base iterate over all keys within the given bounds.
   void Unlimit() {
     checks_keys_ = false;
-    if (leaves_out_) base_->prefix_sources()->TakeAll();
+    // A Refresh that finds a damaged table leads to a tree without sources.
+    PrefixSources* const sources =
+        leaves_out_ ? base_->prefix_sources() : nullptr;
+    if (sources != nullptr) sources->TakeAll();
     leaves_out_ = false;
     base_->SetBounds(given_lower_, given_upper_);
   }

@@ -22,8 +22,6 @@ constexpr OtherField kOthers[] = {
     {"rocksdb.creating.host.identity", nullptr, &TableProperties::db_host_id},
     {"rocksdb.fixed.key.length", &TableProperties::fixed_key_len},
     {"rocksdb.merge.operator", nullptr, &TableProperties::merge_operator_name},
-    {"rocksdb.prefix.extractor.name", nullptr,
-     &TableProperties::prefix_extractor_name},
     {"rocksdb.property.collectors", nullptr,
      &TableProperties::property_collectors_names},
 };
@@ -83,6 +81,7 @@ TableProperties ToTableProperties(PropertiesBlock block) {
   result.column_family_name = std::move(block.column_family_name);
   result.filter_policy_name = std::move(block.filter_policy);
   result.comparator_name = std::move(block.comparator);
+  result.prefix_extractor_name = std::move(block.prefix_extractor);
   result.compression_name = std::move(block.compression);
   for (auto& [name, value] : block.other) {
     if (SetField(name, &value, &result)) continue;
