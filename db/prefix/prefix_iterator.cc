@@ -53,6 +53,7 @@ class PrefixIterator final : public Iterator {
     const bool clamps = !use_.stays_in_prefix && given_lower_ != nullptr &&
                         comparator_.CompareUser(target, *given_lower_) < 0;
     LimitFor(clamps ? *given_lower_ : target, /*forward=*/true);
+    if (is_empty_) return;
     base_->Seek(target);
     Update();
   }
@@ -63,6 +64,7 @@ class PrefixIterator final : public Iterator {
     } else {
       LimitFor(target, /*forward=*/false);
     }
+    if (is_empty_) return;
     base_->SeekForPrev(target);
     Update();
   }
@@ -81,9 +83,12 @@ class PrefixIterator final : public Iterator {
     base_->Prev();
     Update();
   }
-  Status status() const override { return base_->status(); }
+  Status status() const override {
+    return is_empty_ ? Status() : base_->status();
+  }
   Status Refresh(const Snapshot* snapshot) override {
     valid_ = false;
+    is_empty_ = false;
     return base_->Refresh(snapshot);
   }
 
@@ -103,6 +108,7 @@ class PrefixIterator final : public Iterator {
   // Lets the base iterate over all keys within the given bounds.
   void Unlimit() {
     checks_keys_ = false;
+    is_empty_ = false;
     // A Refresh that finds a damaged table leads to a tree without sources.
     PrefixSources* const sources =
         leaves_out_ ? base_->prefix_sources() : nullptr;
@@ -133,9 +139,13 @@ class PrefixIterator final : public Iterator {
     const bool is_full = use_.has_length && prefix_.size() == use_.length;
     PrefixSources* const sources =
         use_.asks_filters ? base_->prefix_sources() : nullptr;
-    leaves_out_ = sources != nullptr && (is_full || !use_.has_length) &&
-                  (!use_.by_bounds || (forward && EndsInPrefix())) &&
-                  sources->LeaveOut(prefix_, target);
+    if (sources != nullptr && (is_full || !use_.has_length) &&
+        (!use_.by_bounds || (forward && EndsInPrefix()))) {
+      const auto left_out = sources->LeaveOut(prefix_, target);
+      leaves_out_ = left_out != PrefixSources::LeftOut::kNone;
+      is_empty_ = left_out == PrefixSources::LeftOut::kAll;
+      if (is_empty_) valid_ = false;
+    }
     if (!leaves_out_ && !use_.stays_in_prefix) return;
     // Otherwise the extractor breaks its rule.
     const bool has_bounds =
@@ -176,6 +186,7 @@ class PrefixIterator final : public Iterator {
   Slice upper_;
   bool checks_keys_ = false;  // Ends at a key without the prefix.
   bool leaves_out_ = false;   // Sources are left out.
+  bool is_empty_ = false;     // All are, so that the base has not moved.
 };
 
 // As PrefixIterator, over any iterator, and without filters.

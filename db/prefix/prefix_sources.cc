@@ -119,14 +119,15 @@ void PrefixSources::TakeAll() {
   for (PrefixSource* const source : sources_) source->left_out = false;
 }
 
-bool PrefixSources::LeaveOut(const Slice& prefix, const Slice& target) {
+PrefixSources::LeftOut PrefixSources::LeaveOut(const Slice& prefix,
+                                               const Slice& target) {
   const Query query = {prefix, target, PreviewXxh3(prefix)};
   checked_ = 0;
   useful_ = 0;
-  bool any = false;
+  size_t left_out = 0;
   for (PrefixSource* const source : sources_) {
     source->left_out = !MayHave(*source, query);
-    any |= source->left_out;
+    left_out += source->left_out ? 1 : 0;
   }
   if (checked_ != 0) {
     RecordTick(statistics_, Ticker::kPrefixFilterChecked, checked_);
@@ -134,7 +135,10 @@ bool PrefixSources::LeaveOut(const Slice& prefix, const Slice& target) {
   if (useful_ != 0) {
     RecordTick(statistics_, Ticker::kPrefixFilterUseful, useful_);
   }
-  return any;
+  if (left_out == 0) return LeftOut::kNone;
+  if (left_out < sources_.size()) return LeftOut::kSome;
+  RecordTick(statistics_, Ticker::kNumberDbSeek);
+  return LeftOut::kAll;
 }
 
 bool PrefixSources::MayHave(const PrefixSource& source, const Query& query) {
@@ -155,11 +159,9 @@ bool PrefixSources::AnyFileMayHave(std::span<FileMetaData* const> files,
       });
   for (auto file = middle; file != files.end(); ++file) {
     const Slice smallest = (*file)->smallest_user_key();
-    if (!HasPrefix(smallest, query) &&
-        (file != middle ||
-         comparator_->CompareUser(smallest, query.target) > 0)) {
-      break;
-    }
+    const bool reaches_target =
+        file == middle && comparator_->CompareUser(smallest, query.target) <= 0;
+    if (!reaches_target && !HasPrefix(smallest, query)) break;
     if (FileMayHave(*file, query)) return true;
   }
   for (auto file = middle; file != files.begin(); --file) {

@@ -47,9 +47,11 @@ class PrefixSources final : public SourceWrapper, public InArena {
   std::unique_ptr<InternalIterator> Wrap(
       std::unique_ptr<InternalIterator> source, const MemTable* memtable);
 
-  // Leaves out the sources that have no key with the prefix. Returns whether
-  // there are any. `target` is a key with the prefix.
-  bool LeaveOut(const Slice& prefix, const Slice& target);
+  enum class LeftOut : uint8_t { kNone, kSome, kAll };
+  // Leaves out the sources that have no key with the prefix. `target` is a key
+  // with the prefix. A seek for which all are left out need not be done; it is
+  // counted here.
+  LeftOut LeaveOut(const Slice& prefix, const Slice& target);
   // Leaves out no source any more.
   void TakeAll();
 
