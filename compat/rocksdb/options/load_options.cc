@@ -1,7 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// C functions that read the newest OPTIONS file of a database, which RocksDB
-// writes. The engine writes none.
+// C functions that read the newest OPTIONS file of a database, which RocksDB or
+// the engine wrote. The engine's LoadLatestOptions would leave out the options
+// that only RocksDB has.
 
 #include <rocksdb/c.h>
 
@@ -16,6 +17,7 @@
 #include "compat/rocksdb/base.h"
 #include "compat/rocksdb/options/options.h"
 #include "compat/rocksdb/options/options_text.h"
+#include "varve/convert.h"
 
 using varve::Env;
 using varve::Status;
@@ -41,23 +43,13 @@ struct Loaded {
 
 // Finds the file with the highest number.
 Status FindFile(Env* env, const std::string& directory, std::string* path) {
-  constexpr std::string_view kPrefix = "OPTIONS-";
-  std::vector<std::string> names;
-  Status status = env->GetChildren(directory, &names);
-  uint64_t newest = 0;
-  for (const std::string& name : names) {
-    uint64_t number;
-    if (name.starts_with(kPrefix) &&
-        varve::rocksdb_c::ParseField(name.substr(kPrefix.size()), &number) &&
-        number >= newest) {
-      newest = number;
-      *path = directory + "/" + name;
-    }
-  }
-  if (status.ok() && path->empty()) {
+  std::string name;
+  Status status = varve::GetLatestOptionsFileName(directory, env, &name);
+  if (status.IsNotFound()) {
     status = Status::NotFound("No options files found in the DB directory.",
                               directory);
   }
+  *path = directory + "/" + name;
   return status;
 }
 

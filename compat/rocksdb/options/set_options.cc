@@ -21,6 +21,8 @@
 
 using varve::ColumnFamilyHandle;
 using varve::ColumnFamilyOptions;
+using varve::DBOptions;
+using varve::Options;
 using varve::Status;
 using varve::rocksdb_c::CanChange;
 using varve::rocksdb_c::Failed;
@@ -30,7 +32,6 @@ using varve::rocksdb_c::FindOption;
 using varve::rocksdb_c::Given;
 using varve::rocksdb_c::IsFamilyOption;
 using varve::rocksdb_c::LogLines;
-using varve::rocksdb_c::Missing;
 using varve::rocksdb_c::Open;
 using varve::rocksdb_c::SetOptionFromText;
 using varve::rocksdb_c::SplitOptions;
@@ -41,17 +42,25 @@ using varve::rocksdb_c::Usable;
 namespace {
 
 template <auto kMember>
-std::string TextOf(const ColumnFamilyOptions& options) {
+std::string TextOf(const Options& options) {
   return std::to_string(options.*kMember);
 }
 
-// The options of families that the engine can change while they are open. Names
-// and values are RocksDB's.
+// The options that the engine can change while the database is open. Names and
+// values are RocksDB's.
 struct Changeable {
   std::string_view name;
-  std::string (*text)(const ColumnFamilyOptions&);
+  std::string (*text)(const Options&);
 };
 constexpr Changeable kChangeable[] = {
+    {"avoid_flush_during_shutdown",
+     TextOf<&DBOptions::avoid_flush_during_shutdown>},
+    {"bytes_per_sync", TextOf<&DBOptions::bytes_per_sync>},
+    {"max_background_jobs", TextOf<&DBOptions::max_background_jobs>},
+    {"max_open_files", TextOf<&DBOptions::max_open_files>},
+    {"max_subcompactions", TextOf<&DBOptions::max_subcompactions>},
+    {"max_total_wal_size", TextOf<&DBOptions::max_total_wal_size>},
+    {"wal_bytes_per_sync", TextOf<&DBOptions::wal_bytes_per_sync>},
     {"disable_auto_compactions",
      TextOf<&ColumnFamilyOptions::disable_auto_compactions>},
     {"hard_pending_compaction_bytes_limit",
@@ -151,6 +160,17 @@ bool Collect(int count, const char* const* keys, const char* const* values,
   return true;
 }
 
+// RocksDB does not refuse values that are out of bounds.
+Status TextsOf(const Changes& changes,
+               std::map<std::string, std::string>* texts) {
+  Options sane;
+  Status status = ToVarve(changes.values, &sane);
+  for (const Changeable* const one : changes.for_engine) {
+    (*texts)[std::string(one->name)] = one->text(sane);
+  }
+  return status;
+}
+
 void SetFamilyOptions(rocksdb_t* db, ColumnFamilyHandle* family,
                       const TextPairs& pairs, char** errptr) {
   Changes changes;
@@ -164,13 +184,8 @@ void SetFamilyOptions(rocksdb_t* db, ColumnFamilyHandle* family,
     }
     if (!status.ok()) break;
   }
-  // RocksDB does not refuse values that are out of bounds.
-  ColumnFamilyOptions sane;
-  if (status.ok()) status = ToVarve(changes.values, &sane);
   std::map<std::string, std::string> for_engine;
-  for (const Changeable* const one : changes.for_engine) {
-    for_engine[std::string(one->name)] = one->text(sane);
-  }
+  if (status.ok()) status = TextsOf(changes, &for_engine);
   if (status.ok() && !for_engine.empty()) {
     status = db->db->SetOptions(family, for_engine);
   }
@@ -203,8 +218,7 @@ void rocksdb_set_options_cf(rocksdb_t* db,
   SetFamilyOptions(db, column_family->rep.get(), pairs, errptr);
 }
 
-// The engine changes no option of a database while it is open. Those that
-// RocksDB changes decide the speed only.
+// Options that RocksDB can change and the engine cannot decide the speed only.
 void rocksdb_set_db_options(rocksdb_t* db, int count, const char* const keys[],
                             const char* const values[], char** errptr) {
   TextPairs pairs;
@@ -219,14 +233,17 @@ void rocksdb_set_db_options(rocksdb_t* db, int count, const char* const keys[],
     if (field == nullptr || IsFamilyOption(field->name) ||
         !CanChange(field->name)) {
       status = Status::NotFound("Unrecognized option: " + name);
-    } else if (std::string_view(field->name) == "avoid_flush_during_shutdown") {
-      status = Missing("changes of avoid_flush_during_shutdown");
     } else {
       status = AddChange(name, value, &changes);
     }
     if (Failed(errptr, status)) return;
   }
-  LogLines(changes.accepted, db->log.get());
+  std::map<std::string, std::string> for_engine;
+  status = TextsOf(changes, &for_engine);
+  if (status.ok() && !for_engine.empty()) {
+    status = db->db->SetDBOptions(for_engine);
+  }
+  if (!Failed(errptr, status)) LogLines(changes.accepted, db->log.get());
 }
 
 void rocksdb_get_options_from_string(const rocksdb_options_t* base_options,

@@ -248,7 +248,22 @@ TEST_F(RocksDbSetOptionsTest, ChangesOptions) {
     EXPECT_EQ(Set(name, value), "OK") << name;
   }
   EXPECT_EQ(SetDb("max_background_jobs", "4"), "OK");
+  EXPECT_EQ(SetDb("max_open_files", "40"), "OK");
+  EXPECT_EQ(SetDb("avoid_flush_during_shutdown", "true"), "OK");
   EXPECT_EQ(SetDb("stats_dump_period_sec", "5"), "OK");
+  // The engine has changed them, as its OPTIONS file says.
+  auto* const env = rocksdb_create_default_env();
+  rocksdb_options_t* database = nullptr;
+  size_t count = 0;
+  char** names = nullptr;
+  rocksdb_options_t** families = nullptr;
+  rocksdb_load_latest_options(path_.c_str(), env, false, nullptr, &database,
+                              &count, &names, &families, error_);
+  ASSERT_EQ(error_.Take(), "OK");
+  EXPECT_EQ(rocksdb_options_get_max_background_jobs(database), 4);
+  EXPECT_EQ(rocksdb_options_get_max_open_files(database), 40);
+  rocksdb_load_latest_options_destroy(database, names, families, count);
+  rocksdb_env_destroy(env);
 }
 
 TEST_F(RocksDbSetOptionsTest, ReportsItsErrors) {
