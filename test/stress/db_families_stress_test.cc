@@ -160,7 +160,7 @@ class DbFamiliesStressTest : public StressTestBase,
     const Handle& one = handles[rng->Below(kFamilies)];
     if (one == nullptr) return;
     Status s;
-    switch (rng->Below(6)) {
+    switch (rng->Below(7)) {
       case 0: {
         std::vector<ColumnFamilyHandle*> families;
         for (const Handle& handle : handles) {
@@ -186,6 +186,13 @@ class DbFamiliesStressTest : public StressTestBase,
         s = db_->SyncWAL();
         break;
       }
+      case 5:
+        s = db_->SetDBOptions(
+            {{"max_background_jobs", rng->OneIn(2) ? "2" : "4"},
+             {"max_open_files", rng->OneIn(2) ? "-1" : "16"},
+             {"bytes_per_sync", rng->OneIn(2) ? "0" : "65536"},
+             {"max_total_wal_size", rng->OneIn(2) ? "0" : "262144"}});
+        break;
       default:
         s = db_->VerifyChecksum();
     }
