@@ -448,9 +448,7 @@ Status TableOpener::ReadPartNames() {
   core_.parts = std::make_unique<TableParts>(&core_, core_.options.part_cache);
   s = core_.parts->Init(body.TakeContents());
   if (!s.ok()) return s.Annotate(core_.loader->Describe(index));
-  // A filter that has no whole keys is not divided.
-  if (!HasPartitionedFilter() || !core_.properties.whole_key_filtering)
-    return s;
+  if (!HasPartitionedFilter()) return s;
   s = core_.loader->ReadMetaBlock(BlockLoader::MetaKind::kOther, *filter_,
                                   PartitionSource(*filter_), &body);
   // Otherwise ReadFilter decides.
