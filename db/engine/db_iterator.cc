@@ -307,8 +307,7 @@ class DbIterator final : public BoundedIterator {
     InternalIterator* const tree = parts.state->tree();
     if (parts.skip_limit == nullptr) [[likely]]
       return tree;
-    parts.skip_limit->SetTree(tree);
-    return parts.skip_limit;
+    return PutOver(parts.skip_limit, tree);
   }
   // Returns options that lead to a tree with this key.
   static ReadOptions OptionsOf(const IteratorTreeKey& key) {

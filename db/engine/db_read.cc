@@ -315,8 +315,13 @@ Status DbReader::MeasuredGet(ColumnFamily* family, const ReadOptions& options,
 [[gnu::always_inline]] inline void DbReader::CountGet(
     const LookupResult& result, bool in_memtable, bool found) {
   if (found) stats_->TickCounted(Ticker::kBytesRead, result.target->size());
+  if (in_memtable) [[unlikely]] {  // No table has counted anything.
+    stats_->TickGroup(found ? CounterGroup::kGetFromMemtable
+                            : CounterGroup::kGetDeletedInMemtable);
+    return;
+  }
   const ReadCounts& counts = result.counts;
-  if (!in_memtable && found) [[likely]] {
+  if (found) [[likely]] {
     const int level = counts.level;
     if (counts.packed == ReadCounts::kUsual) [[likely]] {
       stats_->TickGroup(GroupOfLevel(CounterGroup::kGetL0Usual, level));
@@ -324,9 +329,7 @@ Status DbReader::MeasuredGet(ColumnFamily* family, const ReadOptions& options,
     }
     stats_->TickGroup(GroupOfLevel(CounterGroup::kGetL0, level));
   } else {
-    stats_->TickGroup(!in_memtable ? CounterGroup::kGetNowhere
-                      : found      ? CounterGroup::kGetFromMemtable
-                                   : CounterGroup::kGetDeletedInMemtable);
+    stats_->TickGroup(CounterGroup::kGetNowhere);
   }
   if (counts.packed != 0) ReadTotals(counts).Tick(stats_);
 }
@@ -588,9 +591,9 @@ std::unique_ptr<Iterator> DbReader::NewSpecialIterator(
   }
   // Before the iterator is created, which may see more.
   const SequenceNumber seen = ReadSequence(options);
-  std::unique_ptr<SkipLimit> limit;
+  std::shared_ptr<SkipLimit> limit;
   if (options.max_skippable_internal_keys != 0) {
-    limit = std::make_unique<SkipLimit>(options.max_skippable_internal_keys);
+    limit = NewSkipLimit(options.max_skippable_internal_keys);
   }
   std::unique_ptr<Iterator> iterator =
       NewPlainIterator<false>(family, options, limit.get());
