@@ -272,3 +272,4 @@ VARVE_EXPORT void varve_set_options_cf(varve_t* db,
 #endif
 
 #include "varve/c_merge.h"
+#include "varve/c_reads.h"

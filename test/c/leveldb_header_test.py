@@ -54,7 +54,7 @@ def program(header):
 def own_functions(include):
     text = "".join((Path(include) / "varve" / name).read_text()
                    for name in ("c.h", "c_extensions.h", "c_families.h",
-                                "c_merge.h"))
+                                "c_merge.h", "c_reads.h"))
     text = re.sub(r"/\*.*?\*/", " ", text, flags=re.DOTALL)
     return set(re.findall(r"VARVE_EXPORT[^;(]*?\b(varve_\w+)\s*\(", text))
 
