@@ -2,8 +2,8 @@
 #pragma once
 
 // The values of a database with a time to live: the user's value, and after it
-// the time of its write, four bytes, in seconds since 1970, lowest first. The
-// format is the same as for RocksDB's DBWithTTL.
+// the time of its write, four bytes, in seconds since 1970, lowest first.
+// RocksDB's DBWithTTL has this format.
 
 #include <cstdint>
 #include <string>

@@ -59,23 +59,37 @@ Status FlushAll(const FlushOptions& options, rocksdb_t* db) {
 
 namespace {
 
-// Creates families with the same options. Appends the handles of those that
-// were created, also if there is an error.
+// Creates families with the same options, by create(options, &handles). Appends
+// the handles of those that were created, also if there is an error.
+template <typename Function>
 Status CreateFamilies(rocksdb_t* db, const rocksdb_options_t& options,
-                      const char* const* names, int count,
+                      Function create,
                       std::vector<rocksdb_column_family_handle_t*>* families) {
   ColumnFamilyOptions converted;
   Status status = Convert(options, db->path, &converted);
   if (status.ok()) status = compat::Settings::Get().Apply(&converted);
   if (!status.ok()) return status;
   std::vector<ColumnFamilyHandle*> created;
-  status = FamilyError(db->db->CreateColumnFamilies(
-      converted, std::vector<std::string>(names, names + count), &created));
+  status = FamilyError(create(converted, &created));
   for (ColumnFamilyHandle* rep : created) {
     families->push_back(NewFamily(db, rep));
     LogFamilyOptions(options, rep->GetName(), db->log.get());
   }
   return status;
+}
+
+// The same, with names.
+Status CreateFamilies(rocksdb_t* db, const rocksdb_options_t& options,
+                      const char* const* names, int count,
+                      std::vector<rocksdb_column_family_handle_t*>* families) {
+  return CreateFamilies(
+      db, options,
+      [&](const ColumnFamilyOptions& converted,
+          std::vector<ColumnFamilyHandle*>* created) {
+        return db->db->CreateColumnFamilies(
+            converted, std::vector<std::string>(names, names + count), created);
+      },
+      families);
 }
 
 }  // namespace
@@ -105,6 +119,35 @@ rocksdb_column_family_handle_t* rocksdb_create_column_family(
   std::vector<rocksdb_column_family_handle_t*> created;
   if (Failed(errptr, CreateFamilies(db, *column_family_options,
                                     &column_family_name, 1, &created))) {
+    return nullptr;
+  }
+  return created.front();
+}
+
+rocksdb_column_family_handle_t* rocksdb_create_column_family_with_ttl(
+    rocksdb_t* db, const rocksdb_options_t* column_family_options,
+    const char* column_family_name, int ttl, char** errptr) {
+  if (!Usable(errptr, Open{db},
+              Given{column_family_options, "column_family_options"},
+              Given{column_family_name, "column_family_name"})) {
+    return nullptr;
+  }
+  if (db->with_ttl == nullptr) {
+    Failed(errptr, varve::Status::InvalidArgument(
+                       "the database was not opened with a time to live"));
+    return nullptr;
+  }
+  std::vector<rocksdb_column_family_handle_t*> created;
+  const auto create = [&](const varve::ColumnFamilyOptions& converted,
+                          std::vector<varve::ColumnFamilyHandle*>* handles) {
+    varve::ColumnFamilyHandle* handle = nullptr;
+    varve::Status status = db->with_ttl->CreateColumnFamilyWithTtl(
+        converted, column_family_name, &handle, ttl);
+    if (status.ok()) handles->push_back(handle);
+    return status;
+  };
+  if (Failed(errptr,
+             CreateFamilies(db, *column_family_options, create, &created))) {
     return nullptr;
   }
   return created.front();

@@ -15,6 +15,7 @@
 #include "compat/rocksdb/base.h"
 #include "varve/column_family.h"
 #include "varve/db.h"
+#include "varve/db_ttl.h"
 #include "varve/env.h"
 #include "varve/iterator.h"
 #include "varve/options.h"
@@ -41,6 +42,8 @@ struct rocksdb_t {
   bool is_read_only = false;
   // The same database if it is a secondary instance; otherwise null.
   varve::rocksdb_c::SecondaryDb* secondary = nullptr;
+  // The same database if its entries expire; otherwise null.
+  varve::DBWithTTL* with_ttl = nullptr;
   // Of a database with transactions; otherwise null. See transaction/handles.h.
   std::shared_ptr<varve::rocksdb_c::TransactionSupport> transactions;
   // The handle of the same database without locks of keys. Null if there is
@@ -94,7 +97,6 @@ struct rocksdb_iterator_t {
   varve::ReadOptions options;
   // The bounds to which `options` points. Null without bounds.
   std::shared_ptr<varve::rocksdb_c::KeptBounds> bounds;
-  bool is_tailing = false;  // See db/tailing_iterator.h.
   // It also shows the updates of a batch or a transaction.
   bool shows_batch = false;
   std::shared_ptr<void> batch;  // Keeps that batch alive.

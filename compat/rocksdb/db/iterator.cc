@@ -12,7 +12,6 @@
 #include "compat/rocksdb/db/families.h"
 #include "compat/rocksdb/db/handles.h"
 #include "compat/rocksdb/db/lifetime.h"
-#include "compat/rocksdb/db/tailing_iterator.h"
 
 namespace varve::rocksdb_c {
 
@@ -49,9 +48,7 @@ std::shared_ptr<KeptBounds> KeepBounds(ReadOptions* options) {
 }  // namespace
 
 IteratorParts::IteratorParts(const rocksdb_readoptions_t& program, bool opt_in)
-    : options(program.rep),
-      bounds(KeepBounds(&options)),
-      is_tailing(program.tailing != 0) {
+    : options(program.rep), bounds(KeepBounds(&options)) {
   if (opt_in && !options.prefix_same_as_start && !options.auto_prefix_mode) {
     options.total_order_seek = true;
   }
@@ -64,7 +61,6 @@ std::unique_ptr<rocksdb_iterator_t> IteratorParts::NewHandle(
   if (family != nullptr) iterator->family = family->rep;
   iterator->options = options;
   iterator->bounds = bounds;
-  iterator->is_tailing = is_tailing;
   return iterator;
 }
 
@@ -72,11 +68,8 @@ namespace {
 
 // Gives the handle a new iterator of the engine.
 void AttachNew(rocksdb_iterator_t* iterator) {
-  iterator->rep = iterator->is_tailing
-                      ? NewTailingIterator(iterator->db, iterator->family,
-                                           iterator->options)
-                      : iterator->db->NewIterator(iterator->options,
-                                                  iterator->family.get());
+  iterator->rep =
+      iterator->db->NewIterator(iterator->options, iterator->family.get());
 }
 
 // `status` is the result of checking the arguments.
@@ -190,11 +183,7 @@ void rocksdb_create_iterators(rocksdb_t* db, rocksdb_readoptions_t* opts,
   }
   for (size_t i = 0; i < size; ++i) {
     auto iterator = parts.NewHandle(db->db, column_families[i]);
-    if (parts.is_tailing) {
-      AttachNew(iterator.get());
-    } else {
-      iterator->rep = std::move(created[i]);
-    }
+    iterator->rep = std::move(created[i]);
     iterators[i] = iterator.release();
   }
 }

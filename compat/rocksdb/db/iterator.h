@@ -23,7 +23,6 @@ struct IteratorParts {
 
   ReadOptions options;
   std::shared_ptr<KeptBounds> bounds;
-  bool is_tailing;
 };
 
 // Returns an iterator that is never valid. The program gets the error from

@@ -1,7 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// rocksdb_key_may_exist. The engine has no read that leaves out the device, so
-// this is a Get, and its answer is exact.
+// rocksdb_key_may_exist.
+
+#include <string>
 
 #include "compat/rocksdb/db/arguments.h"
 #include "compat/rocksdb/db/handles.h"
@@ -26,18 +27,19 @@ struct FoundValue {
   }
 };
 
-// Returns true unless the key certainly does not exist. There is no error
-// argument, so a read that fails returns true. Calls on no open database return
-// false.
+// Returns true unless the key certainly does not exist. Calls on no open
+// database return false.
 bool KeyMayExist(rocksdb_t* db, const rocksdb_readoptions_t* options,
                  ColumnFamilyHandle* family, const Bytes& key,
                  const FoundValue& result) {
   if (!Ready(nullptr, db, options, key)) return false;
-  PinnableSlice value;
-  const Status status = db->db->Get(options->rep, family, key.slice(), &value);
+  std::string value;
+  bool found = false;
+  const bool may =
+      db->db->KeyMayExist(options->rep, family, key.slice(), &value, &found);
   // As by RocksDB, a key that certainly does not exist has an empty value.
-  if (status.ok() || status.IsNotFound()) result.Set(value);
-  return !status.IsNotFound();
+  if (found || !may) result.Set(value);
+  return may;
 }
 
 // Returns whether the call has a timestamp, and says that there are none.

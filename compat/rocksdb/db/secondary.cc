@@ -161,10 +161,21 @@ class SecondaryDb final : public StackableDB {
   }
   std::unique_ptr<Iterator> NewIterator(const ReadOptions& options,
                                         ColumnFamilyHandle* family) override {
+    if (options.tailing) {  // As by RocksDB.
+      return NewErrorIterator(Status::NotSupported(
+          "tailing iterator not supported in secondary mode"));
+    }
     const Read read(this, options);
     return std::make_unique<StateIterator>(
         read.state, token_,
         read.state->db->NewIterator(read.options, read.Of(family)));
+  }
+  bool KeyMayExist(const ReadOptions& options, ColumnFamilyHandle* family,
+                   const Slice& key, std::string* value,
+                   bool* value_found) override {
+    const Read read(this, options);
+    return read.state->db->KeyMayExist(read.options, read.Of(family), key,
+                                       value, value_found);
   }
   Status NewIterators(
       const ReadOptions& options,

@@ -52,10 +52,21 @@ void rocksdb_readoptions_t::Changed() {
   rep.total_order_seek = total_order_seek != 0;
   rep.prefix_same_as_start = prefix_same_as_start != 0;
   rep.auto_prefix_mode = auto_prefix_mode != 0;
+  rep.deadline = deadline;
+  rep.max_skippable_internal_keys = max_skippable_internal_keys;
+  rep.tailing = tailing != 0;
+  rep.async_io = async_io != 0;
+  // RocksDB's numbers are the engine's, without the memtables alone.
+  constexpr int kMemtableTier = 3;
+  if (read_tier >= 0 && read_tier < kMemtableTier) {
+    rep.read_tier = static_cast<varve::ReadTier>(read_tier);
+  }
   if (has_timestamp || has_iter_start_timestamp) {
     refused = kTimestamps;
   } else if (has_table_filter) {
     refused = "table filters of reads";
+  } else if (read_tier < 0 || read_tier >= kMemtableTier) {
+    refused = "reads from the memtables alone";
   } else {
     refused = MissingFeature<ReadOptionsFields>(kReadOptionsFields, *this);
   }

@@ -21,7 +21,7 @@ rocksdb_iterator_t* Create(rocksdb_transaction_t* txn,
   if (!status.ok()) return NewInvalid(status);
   if (options->refused != nullptr) return NewInvalid(Missing(options->refused));
   const IteratorParts parts(*options, /*opt_in=*/false);
-  if (parts.is_tailing) {
+  if (parts.options.tailing) {
     return NewInvalid(Missing("tailing iterators of transactions"));
   }
   const TransactionSupport& support = *txn->owned->support;

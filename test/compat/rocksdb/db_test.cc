@@ -222,6 +222,53 @@ TEST_F(RocksDbCTest, KeyMayExistFindsValues) {
             0);
 }
 
+TEST_F(RocksDbCTest, EntriesExpire) {
+  db_.reset();
+  db_.reset(rocksdb_open_with_ttl(options_.get(), path_.c_str(), 1000, error_));
+  ASSERT_EQ(error_.Take(), "OK");
+  ASSERT_EQ(Put("a", "1"), "OK");
+  EXPECT_EQ(Get("a"), "1");
+  const FamilyPtr family(rocksdb_create_column_family_with_ttl(
+      db_.get(), options_.get(), "soon", 10, error_));
+  ASSERT_EQ(error_.Take(), "OK");
+  EXPECT_EQ(PutTo(family.get(), "b", "2"), "OK");
+  const IteratorPtr iterator(
+      rocksdb_create_iterator_cf(db_.get(), read_.get(), family.get()));
+  EXPECT_EQ(Scan(iterator.get()), "b=2 ");
+}
+
+TEST_F(RocksDbCTest, FamiliesHaveTimesToLive) {
+  db_.reset();
+  rocksdb_options_set_create_missing_column_families(options_.get(), 1);
+  const char* const names[] = {"default", "other"};
+  const rocksdb_options_t* const options[] = {options_.get(), options_.get()};
+  const int ttls[] = {0, 5};
+  rocksdb_column_family_handle_t* families[2];
+  db_.reset(rocksdb_open_column_families_with_ttl(options_.get(), path_.c_str(),
+                                                  2, names, options, families,
+                                                  ttls, error_));
+  ASSERT_EQ(error_.Take(), "OK");
+  const FamilyPtr first(families[0]);
+  const FamilyPtr other(families[1]);
+  EXPECT_EQ(PutTo(other.get(), "a", "1"), "OK");
+  EXPECT_EQ(GetFrom(other.get(), "a"), "1");
+}
+
+TEST_F(RocksDbCTest, ReadsOfMemoryAloneReadNoFile) {
+  ASSERT_EQ(Put("a", "1"), "OK");
+  Flush();
+  Reopen();
+  rocksdb_readoptions_set_read_tier(read_.get(), 1);
+  EXPECT_THAT(Get("a"), StartsWith("Result incomplete: "));
+  EXPECT_EQ(rocksdb_key_may_exist(db_.get(), read_.get(), "a", 1, nullptr,
+                                  nullptr, nullptr, 0, nullptr),
+            1);
+  rocksdb_readoptions_set_read_tier(read_.get(), 0);
+  EXPECT_EQ(Get("a"), "1");
+  rocksdb_readoptions_set_read_tier(read_.get(), 1);
+  EXPECT_EQ(Get("a"), "1");
+}
+
 TEST_F(RocksDbCTest, SnapshotsKeepTheirState) {
   ASSERT_EQ(Put("a", "1"), "OK");
   const rocksdb_snapshot_t* const snapshot = rocksdb_create_snapshot(db_.get());

@@ -195,5 +195,21 @@ TEST_F(RocksDbCMisuseTest, WrongArraysGiveErrors) {
   ExpectInvalid("column_family_names has a negative length");
 }
 
+TEST_F(RocksDbCMisuseTest, TimesToLiveNeedADatabaseWithThem) {
+  EXPECT_EQ(rocksdb_create_column_family_with_ttl(db_.get(), options_.get(),
+                                                  "soon", 10, error_),
+            nullptr);
+  ExpectInvalid("the database was not opened with a time to live");
+  db_.reset();
+  const char* const names[] = {"default"};
+  const rocksdb_options_t* const options[] = {options_.get()};
+  rocksdb_column_family_handle_t* families[1];
+  EXPECT_EQ(rocksdb_open_column_families_with_ttl(options_.get(), path_.c_str(),
+                                                  1, names, options, families,
+                                                  nullptr, error_),
+            nullptr);
+  ExpectInvalid("ttls is NULL");
+}
+
 }  // namespace
 }  // namespace rocksdb_test

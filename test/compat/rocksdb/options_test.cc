@@ -466,7 +466,7 @@ TEST_F(RocksDbLogTest, MissingFeaturesAreRefused) {
   EXPECT_EQ(error_.Take(), "OK");
 
   const ReadOptionsPtr read(rocksdb_readoptions_create());
-  rocksdb_readoptions_set_read_tier(read.get(), 1);
+  rocksdb_readoptions_set_read_tier(read.get(), 3);
   size_t size = 0;
   EXPECT_EQ(rocksdb_get(db_.get(), read.get(), "a", 1, &size, error_), nullptr);
   EXPECT_THAT(error_.Take(), StartsWith("Not implemented: Varve has no "));
