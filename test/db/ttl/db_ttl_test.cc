@@ -65,7 +65,8 @@ class DbTtlTest : public ::testing::Test {
     const Status status = db_->Get({}, family, key, &value);
     PinnableSlice pinned;
     EXPECT_EQ(db_->Get({}, family, key, &pinned).ToString(), status.ToString());
-    EXPECT_EQ(pinned.ToString(), value);
+    const PinnableSlice moved = std::move(pinned);
+    EXPECT_EQ(moved.ToString(), value);
     return status.ok()           ? value
            : status.IsNotFound() ? "none"
                                  : status.ToString();
