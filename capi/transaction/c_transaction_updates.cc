@@ -2,7 +2,7 @@
 //
 // C functions of the updates of transactions.
 
-#include "capi/transactions.h"
+#include "capi/transaction/transactions.h"
 
 using varve::ColumnFamilyHandle;
 using varve::Slice;

@@ -12,7 +12,7 @@
 #include "capi/handles.h"
 #include "capi/lifetime.h"
 #include "capi/open_request.h"
-#include "capi/transactions.h"
+#include "capi/transaction/transactions.h"
 
 using varve::OptimisticTransactionDB;
 using varve::Slice;

@@ -9,7 +9,7 @@
 
 #include "capi/lifetime.h"
 #include "capi/requests.h"
-#include "capi/transactions.h"
+#include "capi/transaction/transactions.h"
 
 using varve::ColumnFamilyHandle;
 using varve::PinnableSlice;
