@@ -109,10 +109,9 @@ class PrefixIterator final : public Iterator {
   void Unlimit() {
     checks_keys_ = false;
     is_empty_ = false;
-    // A Refresh that finds a damaged table leads to a tree without sources.
-    PrefixSources* const sources =
-        leaves_out_ ? base_->prefix_sources() : nullptr;
-    if (sources != nullptr) sources->TakeAll();
+    // After a Refresh, the tree may have no sources any more.
+    PrefixSources* const sources = base_->prefix_sources();
+    if (leaves_out_ && sources != nullptr) sources->TakeAll();
     leaves_out_ = false;
     base_->SetBounds(given_lower_, given_upper_);
   }

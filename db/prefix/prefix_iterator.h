@@ -4,7 +4,8 @@
 // Iterators that stay within the prefix of their seek's target
 // (docs/prefixes.md). There are four ways to use a prefix_extractor:
 //
-// - total_order_seek: no filter is asked, and this class is not used.
+// - total_order_seek: no filter is asked, and this class is used only with
+//   prefix_same_as_start.
 // - prefix_same_as_start: the iterator ends with the prefix.
 // - auto_prefix_mode: filters are asked only if the bounds prove that the range
 //   from the target to the upper bound is within the prefix.
