@@ -61,8 +61,7 @@ Text ToText(const std::shared_ptr<const FilterPolicy>& value) {
   return "bloomfilter:" + *ToText(bits_per_key) + ":false";
 }
 
-[[maybe_unused]] Text ToText(
-    const std::shared_ptr<const SliceTransform>& value) {
+Text ToText(const std::shared_ptr<const SliceTransform>& value) {
   return value == nullptr ? "nullptr" : value->Name();
 }
 
