@@ -12,6 +12,7 @@
 #include "test/testing/db_helpers.h"
 #include "varve/listener.h"
 #include "varve/merge_operator.h"
+#include "varve/slice_transform.h"
 
 namespace varve::test {
 namespace {
@@ -227,12 +228,14 @@ TEST_F(DbCollectorsTest, FailuresEndTheCollectorOnly) {
 
 TEST_F(DbCollectorsTest, NamesOfTheTableAreItsOwn) {
   Add<Claiming>("Claiming");
+  options_.prefix_extractor = NewFixedPrefixTransform(3);
   Open();
   Do("put a 1, flush");
   const TableProperties properties = Properties();
   EXPECT_EQ(properties.num_entries, 1u);
   EXPECT_EQ(properties.comparator_name, BytewiseComparator()->Name());
   EXPECT_EQ(properties.merge_operator_name, "nullptr");
+  EXPECT_EQ(properties.prefix_extractor_name, "rocksdb.FixedPrefix.3");
   EXPECT_EQ(properties.property_collectors_names, "[Claiming]");
   EXPECT_EQ(Own(""), "empty");
   EXPECT_EQ(Own("zzz"), "last");

@@ -190,6 +190,18 @@ TEST_F(DbTablesTest, PromoteMovesLevel0) {
   EXPECT_EQ(Keys(), "a=1 b=2 c=1 d=1 o=1 p=1 q=1 x=1 ");
 }
 
+TEST_F(DbTablesTest, TheLevelThatIngestionsKeepStaysFree) {
+  options_.allow_ingest_behind = true;
+  Open();
+  Do("put a 1, flush");
+  const int last = options_.num_levels - 1;
+  EXPECT_TRUE(db_->PromoteL0(nullptr, last).IsInvalidArgument());
+  EXPECT_TRUE(
+      db_->CompactFiles({}, nullptr, Names(0), last).IsInvalidArgument());
+  ASSERT_TRUE(Ok(db_->CompactFiles({}, nullptr, Names(0), last - 1)));
+  EXPECT_EQ(Keys(), "a=1 ");
+}
+
 TEST_F(DbTablesTest, SuggestionsAreFollowed) {
   options_.disable_auto_compactions = false;
   options_.level0_file_num_compaction_trigger = 100;
