@@ -203,6 +203,23 @@ TEST_P(IngestionCrashTest, APowerCutAtAnyOperation) {
   EXPECT_GT(found, 0);
 }
 
+// A power cut cannot keep an ingestion and take writes from before it.
+TEST_P(IngestionCrashTest, EarlierWritesAreDurable) {
+  Begin();
+  ASSERT_TRUE(Ok(db_->Put({}, "a", "unsynced")));
+  // Nothing is flushed for it.
+  ASSERT_TRUE(Ok(db_->IngestExternalFile({"/out/2"}, {.link_files = links_})));
+  faulty_->SetFilesystemActive(false);
+  Close();
+  CrashOptions crash;
+  crash.lose_everything_unsynced = true;
+  ASSERT_TRUE(Ok(faulty_->CrashAndReset(crash)));
+  Open();
+  std::string value;
+  EXPECT_TRUE(Ok(db_->Get({}, "a", &value)));
+  EXPECT_TRUE(Ok(db_->Get({}, "p", &value)));
+}
+
 INSTANTIATE_TEST_SUITE_P(
     All, IngestionCrashTest,
     ::testing::Combine(::testing::Bool(), ::testing::Bool()),
