@@ -106,7 +106,7 @@ void CompactFiles(rocksdb_t* db, ColumnFamilyHandle* family,
                   size_t* num_output_file_names,
                   rocksdb_compactionjobinfo_t* info, char** errptr) {
   if (output_path_id > 0) {
-    Failed(errptr, Missing("databases in several paths"));
+    RefuseArgument(errptr, "output_path_id", "is the number of no path");
     return;
   }
   CompactionOptions converted;
