@@ -6,8 +6,9 @@
  * Method: every function of varve/c_prefixes.h on a database of a few keys.
  */
 
-#include "varve/c_prefixes.h"
 #include "test/c/check.h"
+
+#include "varve/c_prefixes.h"
 
 static int destroyed;
 
