@@ -106,7 +106,7 @@ Status DBImpl::CreateCheckpoint(const std::string& directory) {
   // Options that the engine lacks are in the database's own file.
   if (status.ok() && !core_.IsOfCatalog()) {
     const MutexLock alone(&options_files_mutex_);
-    cut.options = options_files_.TextOf(options);
+    status = options_files_.GetText(options, &cut.options);
     cut.options_number = std::max<uint64_t>(1, options_files_.newest());
   }
   if (status.ok()) status = builder.Build(cut);

@@ -49,6 +49,11 @@ Status DBImpl::IngestExternalFiles(
   if (arguments.empty()) {
     return Status::InvalidArgument("no files are named");
   }
+  for (const IngestExternalFileArg& one : arguments) {
+    if (FamilyHandle::FamilyOf(core_.families, one.column_family) == nullptr) {
+      return ForeignHandleError();
+    }
+  }
   if (core_.is_read_only) return ReadOnlyError();
   Status status = admission_.ResumeIfFull();
   if (!status.ok()) return status;
@@ -57,7 +62,6 @@ Status DBImpl::IngestExternalFiles(
   Ingestion ingestion(core_, flusher_);
   for (const auto& [handle, files, options] : arguments) {
     ColumnFamily* const family = FamilyHandle::FamilyOf(core_.families, handle);
-    if (family == nullptr) return ForeignHandleError();
     status = ingestion.AddFamily(family, files, options);
     if (!status.ok()) return status;
   }

@@ -29,33 +29,39 @@ void OptionsFiles::Found(std::vector<uint64_t> numbers) {
   std::sort(numbers_.begin(), numbers_.end());
 }
 
-std::string OptionsFiles::MergedText(const OptionsDocument& document,
-                                     std::string* newest_text) const {
-  std::string text = ToString(document);
-  OptionsDocument newest;
+Status OptionsFiles::Merge(const OptionsDocument& document, std::string* text,
+                           std::string* newest_text) const {
+  *text = ToString(document);
+  if (numbers_.empty()) return Status::OK();
   const std::string path = PathOf(this->newest());
-  if (numbers_.empty() || !ReadOptionsText(env_, path, newest_text).ok() ||
-      text == *newest_text ||
+  Status status = ReadOptionsText(env_, path, newest_text);
+  // Otherwise its lines might be there the next time.
+  if (status.IsIOError()) return status;
+  OptionsDocument newest;
+  if (!status.ok() || *text == *newest_text ||
       !ParseOptionsDocument(*newest_text, path, &newest).ok()) {
-    return text;
+    return Status::OK();
   }
   OptionsDocument merged = document;
   KeepOtherLines(newest, &merged);
-  return ToString(merged);
+  *text = ToString(merged);
+  return Status::OK();
 }
 
-std::string OptionsFiles::TextOf(const OptionsDocument& document) const {
+Status OptionsFiles::GetText(const OptionsDocument& document,
+                             std::string* text) const {
   std::string newest_text;
-  return MergedText(document, &newest_text);
+  return Merge(document, text, &newest_text);
 }
 
 Status OptionsFiles::Write(const OptionsDocument& document,
                            const std::function<uint64_t()>& new_number) {
+  std::string text;
   std::string newest_text;
-  const std::string text = MergedText(document, &newest_text);
-  if (text == newest_text) return Status::OK();
+  Status status = Merge(document, &text, &newest_text);
+  if (!status.ok() || text == newest_text) return status;
   const uint64_t number = new_number();
-  Status status = WriteFile(text, number);
+  status = WriteFile(text, number);
   if (!status.ok()) return status;
   numbers_.push_back(number);
   return status;

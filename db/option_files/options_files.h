@@ -30,7 +30,8 @@ class OptionsFiles {
 
   // Writes the document, with what the newest file has of other options, to a
   // file with the number that `new_number` returns. Does nothing if the newest
-  // file has the same text. A damaged file is ignored.
+  // file has the same text. A damaged file is ignored. Writes nothing if the
+  // newest file cannot be read.
   Status Write(const OptionsDocument& document,
                const std::function<uint64_t()>& new_number);
 
@@ -38,9 +39,9 @@ class OptionsFiles {
   // those that could not be.
   void RemoveOld();
 
-  // Returns the text of the document, with what the newest file has of other
+  // Sets *text to the document's, with what the newest file has of other
   // options.
-  std::string TextOf(const OptionsDocument& document) const;
+  Status GetText(const OptionsDocument& document, std::string* text) const;
   // Returns the newest file's number, or 0 if there is none.
   uint64_t newest() const { return numbers_.empty() ? 0 : numbers_.back(); }
 
@@ -50,9 +51,9 @@ class OptionsFiles {
 
  private:
   std::string PathOf(uint64_t number) const;
-  // Returns the text, and sets *newest_text to the newest file's.
-  std::string MergedText(const OptionsDocument& document,
-                         std::string* newest_text) const;
+  // As GetText. Sets *newest_text to the newest file's.
+  Status Merge(const OptionsDocument& document, std::string* text,
+               std::string* newest_text) const;
   Status WriteFile(const std::string& text, uint64_t number);
   // Removes all files but the newest `count`.
   Status Keep(size_t count);

@@ -452,6 +452,13 @@ HANDLE(rocksdb_env_t, rocksdb_create_mem_env(), rocksdb_env_destroy(handle))
 HANDLE(rocksdb_cache_t, rocksdb_cache_create_lru(1 << 20),
        rocksdb_cache_destroy(handle))
 NEW_HANDLE(write_buffer_manager)
+HANDLE(rocksdb_sst_file_manager_t,
+       rocksdb_sst_file_manager_create(arguments->Make<rocksdb_env_t>()),
+       rocksdb_sst_file_manager_destroy(handle))
+HANDLE(rocksdb_sstfilewriter_t,
+       rocksdb_sstfilewriter_create(arguments->Make<rocksdb_envoptions_t>(),
+                                    arguments->Make<rocksdb_options_t>()),
+       rocksdb_sstfilewriter_destroy(handle))
 
 // Objects of one thread.
 NEW_HANDLE(compactionjobinfo)

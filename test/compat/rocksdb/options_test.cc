@@ -359,14 +359,14 @@ TEST_F(RocksDbLogTest, NamesOptionsWithoutEffect) {
 
 TEST_F(RocksDbLogTest, NamesOptionsOfCallsOnce) {
   // There is no LOG.
-  rocksdb_readoptions_set_async_io(read_.get(), 1);
+  rocksdb_readoptions_set_pin_data(read_.get(), 1);
   Open();
-  rocksdb_readoptions_set_async_io(read_.get(), 0);
-  EXPECT_THAT(ReadLog(), Not(HasSubstr("async_io")));
-  rocksdb_readoptions_set_async_io(read_.get(), 1);
+  rocksdb_readoptions_set_pin_data(read_.get(), 0);
+  EXPECT_THAT(ReadLog(), Not(HasSubstr("pin_data")));
+  rocksdb_readoptions_set_pin_data(read_.get(), 1);
   const std::string log = ReadLog();
-  EXPECT_THAT(log, HasSubstr("accepted, no effect: async_io = 1\n"));
-  rocksdb_readoptions_set_async_io(read_.get(), 1);
+  EXPECT_THAT(log, HasSubstr("accepted, no effect: pin_data = 1\n"));
+  rocksdb_readoptions_set_pin_data(read_.get(), 1);
   EXPECT_EQ(ReadLog(), log);
 }
 

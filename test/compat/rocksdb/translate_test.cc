@@ -279,7 +279,7 @@ void ExpectRefused(const Field (&list)[kCount], Object* object) {
   for (const Field& field : list) {
     auto* const fields = static_cast<Fields*>(object);
     const std::string old = field.text(fields);
-    ASSERT_TRUE(field.parse(fields, "3")) << field.name;
+    ASSERT_TRUE(field.parse(fields, "2")) << field.name;
     object->Changed();
     EXPECT_STREQ(object->refused, field.feature) << field.name;
     ASSERT_TRUE(field.parse(fields, old)) << field.name;

@@ -154,6 +154,19 @@ TEST_F(SstFileTest, AnIteratorKeepsTheFile) {
   EXPECT_EQ(it->key(), "a");
 }
 
+TEST_F(SstFileTest, TellsTheProperties) {
+  WriteExternalTable(options_, file_, "put a 1, delete b, delete_range c d");
+  SstFileReader reader(options_);
+  EXPECT_EQ(reader.GetTableProperties(), nullptr);
+  ASSERT_TRUE(Ok(reader.Open(file_)));
+  const auto properties = reader.GetTableProperties();
+  ASSERT_NE(properties, nullptr);
+  EXPECT_EQ(properties->num_entries, 3u);
+  EXPECT_EQ(properties->num_deletions, 2u);
+  EXPECT_EQ(properties->num_range_deletions, 1u);
+  EXPECT_EQ(properties->comparator_name, options_.comparator->Name());
+}
+
 TEST_F(SstFileTest, HasTheOrderOfTheComparator) {
   options_.comparator = ReverseBytewiseComparator();
   WriteExternalTable(options_, file_, "put b 1, put a 2");

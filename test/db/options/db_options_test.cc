@@ -372,7 +372,7 @@ TEST_F(DbOptionsTest, InvalidValuesChangeNoOption) {
       {"compression_per_level", "none,snappy"},
       {"compression_per_level", "none::snappy"},
       {"bottommost_compression", "xpress"},
-      {"filter_policy", "ribbonfilter:10"},
+      {"filter_policy", "xorfilter:10"},
       {"filter_policy", "bloomfilter:"},
       {"block_cache", "large"},
       {"rate_limiter", "-1"},

@@ -30,9 +30,9 @@ std::string Timed(const std::string& value, uint32_t time_s = kBegin) {
   return timed;
 }
 
-class DbTtlTest : public ::testing::Test {
+class TtlDbTest : public ::testing::Test {
  protected:
-  DbTtlTest() {
+  TtlDbTest() {
     options_.env = &env_;
     options_.merge_operator = NewStringAppendOperator();
   }
@@ -80,7 +80,7 @@ class DbTtlTest : public ::testing::Test {
   std::unique_ptr<DB> plain_;
 };
 
-TEST_F(DbTtlTest, ValuesEndInTheTimeOfTheirWrite) {
+TEST_F(TtlDbTest, ValuesEndInTheTimeOfTheirWrite) {
   Put("a", "1");
   env_.now_s += 258;
   WriteBatch batch;
@@ -101,7 +101,7 @@ TEST_F(DbTtlTest, ValuesEndInTheTimeOfTheirWrite) {
   }
 }
 
-TEST_F(DbTtlTest, EveryReadShowsValuesWithoutTheTime) {
+TEST_F(TtlDbTest, EveryReadShowsValuesWithoutTheTime) {
   Put("a", "1");
   ASSERT_TRUE(Ok(db_->Flush({})));
   Put("b", "22");
@@ -153,7 +153,7 @@ TEST_F(DbTtlTest, EveryReadShowsValuesWithoutTheTime) {
   EXPECT_EQ(pinned[1], Slice("3"));
 }
 
-TEST_F(DbTtlTest, CompactionsRemoveWhatIsTooOld) {
+TEST_F(TtlDbTest, CompactionsRemoveWhatIsTooOld) {
   Put("a", "1");
   env_.now_s += 60;
   Put("b", "2");
@@ -171,7 +171,7 @@ TEST_F(DbTtlTest, CompactionsRemoveWhatIsTooOld) {
   EXPECT_EQ(Get("b"), "3");
 }
 
-TEST_F(DbTtlTest, WithoutTtlNothingExpires) {
+TEST_F(TtlDbTest, WithoutTtlNothingExpires) {
   for (const int32_t ttl : {0, -5}) {
     Open(ttl);
     Put("a", "1");
@@ -181,7 +181,7 @@ TEST_F(DbTtlTest, WithoutTtlNothingExpires) {
   }
 }
 
-TEST_F(DbTtlTest, TheTtlCanBeChanged) {
+TEST_F(TtlDbTest, TheTtlCanBeChanged) {
   Put("a", "1");
   int32_t ttl = 0;
   ASSERT_TRUE(Ok(db_->GetTtl(nullptr, &ttl)));
@@ -194,7 +194,7 @@ TEST_F(DbTtlTest, TheTtlCanBeChanged) {
   EXPECT_EQ(Get("a"), "none");
 }
 
-TEST_F(DbTtlTest, FamiliesHaveTheirOwn) {
+TEST_F(TtlDbTest, FamiliesHaveTheirOwn) {
   ColumnFamilyHandle* never = nullptr;
   ColumnFamilyHandle* soon = nullptr;
   ASSERT_TRUE(Ok(db_->CreateColumnFamily(options_, "never", &never)));
@@ -236,7 +236,7 @@ TEST_F(DbTtlTest, FamiliesHaveTheirOwn) {
   for (ColumnFamilyHandle* handle : handles) delete handle;
 }
 
-TEST_F(DbTtlTest, MergedValuesGetTheTimeOfTheMerge) {
+TEST_F(TtlDbTest, MergedValuesGetTheTimeOfTheMerge) {
   ASSERT_TRUE(Ok(db_->Merge({}, "a", "1")));
   ASSERT_TRUE(Ok(db_->Flush({})));
   env_.now_s += 90;
@@ -273,7 +273,7 @@ class MarkFactory final : public CompactionFilterFactory {
   const char* Name() const override { return "MarkFactory"; }
 };
 
-TEST_F(DbTtlTest, TheUsersFilterSeesValuesWithoutTheTime) {
+TEST_F(TtlDbTest, TheUsersFilterSeesValuesWithoutTheTime) {
   const MarkFilter filter;
   for (const bool by_factory : {false, true}) {
     options_.compaction_filter = by_factory ? nullptr : &filter;
@@ -296,7 +296,7 @@ TEST_F(DbTtlTest, TheUsersFilterSeesValuesWithoutTheTime) {
   db_.reset();
 }
 
-TEST_F(DbTtlTest, ValuesWithoutATimeAreCorrupt) {
+TEST_F(TtlDbTest, ValuesWithoutATimeAreCorrupt) {
   Put("b", "1");
   OpenPlain();
   ASSERT_TRUE(Ok(plain_->Put({}, "a", "123")));
@@ -327,14 +327,14 @@ TEST_F(DbTtlTest, ValuesWithoutATimeAreCorrupt) {
   EXPECT_TRUE(db_->Get({}, "a", &value).IsCorruption());
 }
 
-TEST_F(DbTtlTest, OpensForReadingOnly) {
+TEST_F(TtlDbTest, OpensForReadingOnly) {
   Put("a", "1");
   Open(100, true);
   EXPECT_EQ(Get("a"), "1");
   EXPECT_TRUE(db_->Put({}, "a", "2").IsNotSupported());
 }
 
-TEST_F(DbTtlTest, RefusesWhatADbRefuses) {
+TEST_F(TtlDbTest, RefusesWhatADbRefuses) {
   EXPECT_TRUE(db_->Write({}, nullptr).IsInvalidArgument());
   options_.create_if_missing = false;
   std::unique_ptr<DBWithTTL> other;
@@ -346,7 +346,7 @@ TEST_F(DbTtlTest, RefusesWhatADbRefuses) {
 }
 
 // A key is there if its newest write is young, or no compaction has seen it.
-TEST_F(DbTtlTest, RandomWritesExpireAsInAModel) {
+TEST_F(TtlDbTest, RandomWritesExpireAsInAModel) {
   Rng rng(TestSeed());
   struct Write {
     std::string value;

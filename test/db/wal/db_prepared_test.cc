@@ -257,7 +257,7 @@ TEST_F(DbPreparedTest, ACopyIsDurableWithTheLogsBeforeIt) {
     return names;
   };
   const std::string first = *logs().begin();
-  for (int i = 0; i < 4; ++i) {
+  for (int i = 0; i < 2; ++i) {
     Put("k" + std::to_string(i), std::string(48 << 10, 'v'));
     Flush();
   }
