@@ -392,7 +392,7 @@ class ModelRun {
     const bool may_exist =
         db_->KeyMayExist({}, HandleOf(family), key, &found, &in_memory);
     EXPECT_TRUE(may_exist || s.IsNotFound()) << key;
-    if (in_memory) EXPECT_TRUE(value == Slice(found)) << key;
+    EXPECT_TRUE(!in_memory || value == Slice(found)) << key;
   }
 
   // In one family or in several, now or at a snapshot.
