@@ -2,6 +2,7 @@
 
 // The calls that a class derived from DB need not have.
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -144,8 +145,19 @@ Status DB::GetMergeOperands(const ReadOptions& /*options*/,
 }
 
 const std::string& DB::GetName() const {
-  static const std::string* const kNone = new std::string();
-  return *kNone;
+  // Initialized without a guard.
+  static std::atomic<const std::string*> none{nullptr};
+  // acquire: pairs with the exchange below.
+  const std::string* name = none.load(std::memory_order_acquire);
+  if (name == nullptr) {
+    auto fresh = std::make_unique<const std::string>();
+    // acq_rel: the text is published, or another thread's is read.
+    if (none.compare_exchange_strong(name, fresh.get(),
+                                     std::memory_order_acq_rel)) {
+      name = fresh.release();
+    }
+  }
+  return *name;
 }
 
 Env* DB::GetEnv() const { return Env::Default(); }

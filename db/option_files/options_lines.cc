@@ -235,9 +235,11 @@ Status SetSpecial(const ConfigOptions& config, OptionSection section,
   return Status::NotFound();
 }
 
-// Returns whether this engine decides on the line's value.
+// Returns whether this engine decides on the line's value. RocksDB derives
+// arena_block_size from write_buffer_size. If that has become smaller, a line
+// from before would make each memtable full at once.
 bool IsEngines(OptionSection section, const OptionsLine& line) {
-  if (line.name == "wal_dir") return true;
+  if (line.name == "wal_dir" || line.name == "arena_block_size") return true;
   const OptionRow* const row = FindOption(line.name);
   return row != nullptr && SectionOf(*row) == section;
 }

@@ -16,7 +16,7 @@ namespace {
 
 using test::RunCommand;
 
-constexpr size_t kScreenLines = 24;
+constexpr size_t kScreenLines = 30;
 constexpr size_t kScreenColumns = 80;
 
 const std::string kPackaging = test::FixturesDir() + "/../../packaging";
