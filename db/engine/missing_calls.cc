@@ -151,7 +151,7 @@ const std::string& DB::GetName() const {
   const std::string* name = none.load(std::memory_order_acquire);
   if (name == nullptr) {
     auto fresh = std::make_unique<const std::string>();
-    // acq_rel: the text is published, or another thread's is read.
+    // release: the text is published. acquire: another thread's is read.
     if (none.compare_exchange_strong(name, fresh.get(),
                                      std::memory_order_acq_rel)) {
       name = fresh.release();
