@@ -239,46 +239,6 @@ TEST_F(DbPreparedTest, LogsStayBounded) {
   EXPECT_EQ(Get("k599").size(), 10u << 10);
 }
 
-// The copy comes after the updates of older logs. Recovery reaches it only if
-// these are durable, too.
-TEST_F(DbPreparedTest, ACopyIsDurableWithTheLogsBeforeIt) {
-  options_.env = &pausing_env_;
-  options_.max_total_wal_size = 256 << 10;
-  names_ = {kDefaultColumnFamilyName, "a"};
-  Open();
-  WriteBatch batch;
-  batch.Put("t", "v");
-  ASSERT_TRUE(Ok(db_->WritePrepared({.sync = true}, "t", &batch)));
-  const auto logs = [this] {
-    std::set<std::string> names;
-    for (const auto& [name, bytes] : Save(&env_)) {
-      if (IsA(name, FileKind::kWal)) names.insert(name);
-    }
-    return names;
-  };
-  const std::string first = *logs().begin();
-  for (int i = 0; i < 2; ++i) {
-    Put("k" + std::to_string(i), std::string(48 << 10, 'v'));
-    Flush();
-  }
-  ASSERT_EQ(*logs().begin(), first);
-  pausing_env_.KeepBack(Env::Priority::kHigh);
-  Put("unflushed", "v");
-  for (int i = 0; *logs().begin() == first; ++i) {
-    ASSERT_TRUE(Ok(db_->Put({}, At("a"), "k" + std::to_string(i),
-                            std::string(8 << 10, 'v'))));
-    ASSERT_LT(i, 24);
-    // Has obsolete files removed.
-    ASSERT_TRUE(Ok(db_->VerifyChecksum()));
-    ASSERT_TRUE(Ok(db_->VerifyChecksum()));
-  }
-  env_.SetFilesystemActive(false);
-  pausing_env_.LetGo();
-  PowerCut({.lose_everything_unsynced = true});
-  EXPECT_EQ(Prepared(), Names{"t"});
-  EXPECT_EQ(Get("unflushed"), "v");
-}
-
 // A large section is not copied again and again.
 TEST_F(DbPreparedTest, ALargeSectionIsCopiedSeldom) {
   options_.max_total_wal_size = 256 << 10;

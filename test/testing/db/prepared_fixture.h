@@ -6,7 +6,6 @@
 
 #include "db/engine/db_impl.h"
 #include "test/testing/db/family_states.h"
-#include "test/testing/env/pausing_env.h"
 #include "varve/merge_operator.h"
 #include "varve/testing/fault_injection_env.h"
 
@@ -153,7 +152,6 @@ class PreparedTest : public ::testing::Test {
 
   const std::unique_ptr<Env> memory_ = NewMemoryEnv(Env::Default());
   FaultInjectionEnv env_{memory_.get()};
-  PausingEnv pausing_env_{&env_};  // If a test uses it.
   Options options_;
   std::vector<std::string> names_ = {kDefaultColumnFamilyName, "a"};
   std::unique_ptr<DBImpl> db_;

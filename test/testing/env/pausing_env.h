@@ -13,7 +13,7 @@ namespace varve::test {
 // Thread-safety: thread-safe. REQUIRES: LetGo before a DB is closed.
 class PausingEnv : public EnvWrapper {
  public:
-  explicit PausingEnv(Env* target = Env::Default()) : EnvWrapper(target) {}
+  PausingEnv() : EnvWrapper(Env::Default()) {}
 
   Status Schedule(std::function<void()> work, Priority priority) override {
     MutexLock lock(&mu_);
