@@ -5,7 +5,6 @@
 
 #include <algorithm>
 #include <string>
-#include <utility>
 
 #include "db/compaction/level_targets.h"
 #include "db/jobs/compactor.h"
@@ -102,8 +101,7 @@ Status Compactor::CompactFilesOfLevelLocked(ColumnFamily* family,
       });
     }
     if (files.empty()) return Status::OK();
-    const auto compaction =
-        PickFilesLocked(*family, level, last, std::move(files));
+    const auto compaction = PickFilesLocked(*family, level, last, files);
     if (compaction == nullptr) {
       core_.scheduler.WaitLocked();
       continue;
@@ -129,7 +127,7 @@ Status Compactor::CompactFilesOfLevelLocked(ColumnFamily* family,
 // compaction is in the way.
 std::unique_ptr<Compaction> Compactor::PickFilesLocked(
     const ColumnFamily& family, int level, int last,
-    std::vector<FileMetaData*> files) const {
+    const std::vector<FileMetaData*>& files) const {
   const Version& version = *family.version();
   for (int output_level = last;;) {
     auto compaction = family.compactions().policy->PickFiles(

@@ -66,7 +66,7 @@ class Compactor {
       VARVE_REQUIRES(kDbMutex);
   std::unique_ptr<Compaction> PickFilesLocked(
       const ColumnFamily& family, int level, int last,
-      std::vector<FileMetaData*> files) const VARVE_REQUIRES(kDbMutex);
+      const std::vector<FileMetaData*>& files) const VARVE_REQUIRES(kDbMutex);
   Status CompactFilesOfLevelLocked(ColumnFamily* family,
                                    const CompactionOptions& options, int level,
                                    int last, std::set<uint64_t>* numbers,
