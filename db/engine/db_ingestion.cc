@@ -75,16 +75,7 @@ Status DBImpl::IngestExternalFiles(
   // So that the sync in the last step, for which writers wait, is short.
   if (status.ok()) status = FlushWAL(true);
   if (status.ok()) status = ingestion.Commit();
-  if (!status.ok()) return status;
-  for (const auto& [handle, files, options] : arguments) {
-    if (!options.move_files) continue;
-    for (const std::string& file : files) {
-      const Status removed = core_.env->RemoveFile(file);
-      if (removed.ok()) continue;
-      Log(LogLevel::kWarn, &core_.log, "%s was ingested, but stays: %s",
-          file.c_str(), removed.ToString().c_str());
-    }
-  }
+  if (status.ok()) ingestion.RemoveOriginals();
   return status;
 }
 

@@ -155,7 +155,7 @@ Status SstFileReader::VerifyChecksum(const ReadOptions& /*options*/) {
 }
 
 Status SstFileReader::VerifyNumEntries(const ReadOptions& /*options*/) {
-  // It includes that.
+  // That also compares the order and the number of the entries.
   return VerifyChecksum();
 }
 

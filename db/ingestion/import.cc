@@ -105,7 +105,8 @@ Status Import::Prepare(const ColumnFamilyOptions& options,
   }
   std::vector<TakenFiles::Request> requests;
   for (ExternalTable& table : tables_) {
-    requests.push_back({&table, how.move_files});
+    requests.push_back(
+        {.table = &table, .link = how.move_files, .moves = how.move_files});
   }
   const auto fill = [this] {
     for (size_t i = 0; i < tables_.size(); ++i) {
@@ -122,15 +123,6 @@ Status Import::Prepare(const ColumnFamilyOptions& options,
   edit_.SetLastSequence(last);
   edit_.SetTablesEnd(0);  // Nothing of the logs.
   return status;
-}
-
-void Import::RemoveOriginals() {
-  for (const ExternalTable& table : tables_) {
-    const Status removed = core_.env->RemoveFile(table.path);
-    if (removed.ok()) continue;
-    Log(LogLevel::kWarn, &core_.log, "%s was imported, but stays: %s",
-        table.path.c_str(), removed.ToString().c_str());
-  }
 }
 
 }  // namespace varve

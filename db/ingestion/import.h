@@ -36,7 +36,7 @@ class Import {
   // The edit may be in the MANIFEST.
   void Keep() { files_.Keep(); }
   // Removes the files' other names, for move_files.
-  void RemoveOriginals();
+  void RemoveOriginals() { files_.RemoveOriginals(); }
 
  private:
   Status Examine(const InternalKeyComparator& comparator, int num_levels,

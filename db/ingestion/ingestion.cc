@@ -100,8 +100,11 @@ Status Ingestion::Prepare() {
   for (const auto& part : parts_) {
     const IngestExternalFileOptions& options = part->options;
     for (ExternalTable& table : part->tables) {
-      requests.push_back({&table, options.link_files || options.move_files,
-                          options.failed_move_fall_back_to_copy});
+      requests.push_back(
+          {.table = &table,
+           .link = options.link_files || options.move_files,
+           .copies_if_not_linked = options.failed_move_fall_back_to_copy,
+           .moves = options.move_files});
     }
   }
   return files_.Take(requests);

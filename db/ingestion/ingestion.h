@@ -55,6 +55,8 @@ class Ingestion {
       VARVE_EXCLUDES(kDbMutex);
   Status ExamineLevels() VARVE_EXCLUDES(kDbMutex);
   Status Commit() VARVE_EXCLUDES(kDbMutex);
+  // After Commit: removes the other names of files that move.
+  void RemoveOriginals() { files_.RemoveOriginals(); }
 
  private:
   struct Part {

@@ -28,6 +28,15 @@ TakenFiles::~TakenFiles() {
   }
 }
 
+void TakenFiles::RemoveOriginals() {
+  for (const std::string& path : originals_) {
+    const Status removed = core_.env->RemoveFile(path);
+    if (removed.ok()) continue;
+    Log(LogLevel::kWarn, &core_.log, "%s was taken in, but stays: %s",
+        path.c_str(), removed.ToString().c_str());
+  }
+}
+
 Status TakenFiles::Reserve(const std::vector<Request>& requests) {
   for (const Request& request : requests) {
     request.table->file.number = core_.versions->NewFileNumber();
@@ -67,6 +76,7 @@ Status TakenFiles::Take(const std::vector<Request>& requests) {
   if (status.ok()) status = core_.directory.Verify();
   for (const Request& request : requests) {
     if (status.ok()) status = TakeOne(request);
+    if (request.moves) originals_.push_back(request.table->path);
   }
   return status.ok() ? core_.directory.directory()->Sync() : status;
 }

@@ -27,6 +27,7 @@ class TakenFiles {
     ExternalTable* table;  // Its number is set.
     bool link = false;     // Else it is copied.
     bool copies_if_not_linked = true;
+    bool moves = false;  // RemoveOriginals removes its other name.
   };
 
   // `core` must outlive this object.
@@ -41,6 +42,9 @@ class TakenFiles {
   Status Take(const std::vector<Request>& requests) VARVE_EXCLUDES(kDbMutex);
   // An edit may name the tables.
   void Keep() { names_.clear(); }
+  // Removes the other names of the files that move. LOG tells of those that
+  // stay.
+  void RemoveOriginals();
 
  private:
   Status Reserve(const std::vector<Request>& requests) VARVE_EXCLUDES(kDbMutex);
@@ -48,6 +52,7 @@ class TakenFiles {
 
   DbCore& core_;
   std::vector<std::string> names_;
+  std::vector<std::string> originals_;  // Of the files that move.
 };
 
 }  // namespace varve

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "db/prefix/prefix_sources.h"
+#include "db/reads/forwarding_iterator.h"
 #include "table/block/internal_key.h"
 
 namespace varve {
@@ -189,11 +190,11 @@ class PrefixIterator final : public Iterator {
 };
 
 // As PrefixIterator, over any iterator, and without filters.
-class StayingIterator final : public Iterator {
+class StayingIterator final : public ForwardingIterator {
  public:
   StayingIterator(std::unique_ptr<Iterator> base,
                   std::shared_ptr<const SliceTransform> extractor)
-      : base_(std::move(base)), extractor_(std::move(extractor)) {}
+      : ForwardingIterator(std::move(base)), extractor_(std::move(extractor)) {}
 
   void SeekToFirst() override {
     base_->SeekToFirst();
@@ -205,26 +206,11 @@ class StayingIterator final : public Iterator {
   }
   void Seek(const Slice& target) override {
     StayAt(target);
-    base_->Seek(target);
-    Update();
+    ForwardingIterator::Seek(target);
   }
   void SeekForPrev(const Slice& target) override {
     StayAt(target);
-    base_->SeekForPrev(target);
-    Update();
-  }
-  void Next() override {
-    base_->Next();
-    Update();
-  }
-  void Prev() override {
-    base_->Prev();
-    Update();
-  }
-  Status status() const override { return base_->status(); }
-  Status Refresh(const Snapshot* snapshot) override {
-    valid_ = false;
-    return base_->Refresh(snapshot);
+    ForwardingIterator::SeekForPrev(target);
   }
 
  private:
@@ -237,18 +223,15 @@ class StayingIterator final : public Iterator {
   void StayHere() {
     stays_ = false;
     if (base_->Valid()) StayAt(base_->key());
-    Update();
+    Arrive();
   }
-  void Update() {
-    valid_ = base_->Valid();
-    if (!valid_) return;
-    key_ = base_->key();
-    value_ = base_->value();
-    valid_ = !stays_ || (extractor_->InDomain(key_) &&
-                         extractor_->Transform(key_) == Slice(prefix_));
+  void Arrive() override {
+    ForwardingIterator::Arrive();
+    valid_ =
+        valid_ && (!stays_ || (extractor_->InDomain(key_) &&
+                               extractor_->Transform(key_) == Slice(prefix_)));
   }
 
-  const std::unique_ptr<Iterator> base_;
   const std::shared_ptr<const SliceTransform> extractor_;
   std::string prefix_;
   bool stays_ = false;

@@ -30,9 +30,9 @@ FOLDERS = {
     "util": ["base", "threads", "bytes"],
     "table": ["block", "index", "cache", "reader", "build"],
     "db": ["options", "option_files", "merge", "filter", "memtable", "write",
-           "directory", "wal", "space", "version", "prefix", "snapshot",
+           "directory", "wal", "space", "version", "reads", "prefix", "snapshot",
            "compaction", "dead_entries", "folding", "recovery", "family",
-           "live_files", "jobs", "ingestion", "reads", "engine",
+           "live_files", "jobs", "ingestion", "engine",
            "external_files", "ttl", "indexed_batch", "transaction"],
 }
 # Headers that C programs include, which have C's old comments only.
