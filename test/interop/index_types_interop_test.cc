@@ -8,7 +8,7 @@
 // interface, with options drawn at random; a sorted map knows the contents.
 
 #include "table/reader/table.h"
-#include "test/testing/rocksdb_library.h"
+#include "test/testing/rocksdb_database.h"
 #include "test/testing/seed.h"
 #include "test/testing/test_headers.h"
 #include "test/testing/tools.h"
@@ -16,59 +16,18 @@
 namespace varve::test {
 namespace {
 
-// RocksDB's C interface, for one database at a time.
-class RocksDb : public RocksDbLibrary {
+class RocksDb : public RocksDbDatabase {
  public:
-  ~RocksDb() { Close(); }
-
-  void Open(const std::string& path, const std::string& options_text) {
-    void* const defaults = Call<void*>("options_create");
-    options_ = Call<void*>("options_create");
-    CallChecked<void>("get_options_from_string", defaults, options_text.c_str(),
-                      options_);
-    db_ = CallChecked<void*>("open", options_, path.c_str());
-    ASSERT_NE(db_, nullptr) << options_text;
-    write_options_ = Call<void*>("writeoptions_create");
-  }
-  void Close() {
-    if (db_ != nullptr) Call<void>("close", db_);
-    db_ = nullptr;
-  }
-
-  void Put(const std::string& key, const std::string& value) {
-    CallChecked<void>("put", db_, write_options_, key.data(), key.size(),
-                      value.data(), value.size());
-  }
-  void Delete(const std::string& key) {
-    CallChecked<void>("delete", db_, write_options_, key.data(), key.size());
-  }
-  // Returns the value, or "NotFound".
-  std::string Get(const std::string& key) {
-    size_t size = 0;
-    char* const value =
-        CallChecked<char*>("get", db_, Call<void*>("readoptions_create"),
-                           key.data(), key.size(), &size);
-    if (value == nullptr) return "NotFound";
-    std::string result(value, size);
-    Call<void>("free", value);
-    return result;
-  }
-  void Flush() {
-    CallChecked<void>("flush", db_, Call<void*>("flushoptions_create"));
-  }
-  void CompactAll() {
-    Call<void>("compact_range", db_, static_cast<const char*>(nullptr),
-               size_t{0}, static_cast<const char*>(nullptr), size_t{0});
-  }
-  const void* Snapshot() { return Call<const void*>("create_snapshot", db_); }
+  const void* Snapshot() { return Call<const void*>("create_snapshot", db()); }
   void Release(const void* snapshot) {
-    Call<void>("release_snapshot", db_, snapshot);
+    Call<void>("release_snapshot", db(), snapshot);
   }
   // Adds a table of these entries to the database.
   void Ingest(const std::string& path,
               const std::map<std::string, std::string>& entries) {
-    void* const writer = Call<void*>(
-        "sstfilewriter_create", Call<void*>("envoptions_create"), options_);
+    void* const writer_options = Call<void*>("envoptions_create");
+    void* const writer =
+        Call<void*>("sstfilewriter_create", writer_options, options());
     CallChecked<void>("sstfilewriter_open", writer, path.c_str());
     for (const auto& [key, value] : entries) {
       CallChecked<void>("sstfilewriter_put", writer, key.data(), key.size(),
@@ -76,16 +35,13 @@ class RocksDb : public RocksDbLibrary {
     }
     CallChecked<void>("sstfilewriter_finish", writer);
     Call<void>("sstfilewriter_destroy", writer);
+    Call<void>("envoptions_destroy", writer_options);
+    void* const how = Call<void*>("ingestexternalfileoptions_create");
     const char* const files[] = {path.c_str()};
-    CallChecked<void>("ingest_external_file", db_,
-                      static_cast<const char* const*>(files), size_t{1},
-                      Call<void*>("ingestexternalfileoptions_create"));
+    CallChecked<void>("ingest_external_file", db(),
+                      static_cast<const char* const*>(files), size_t{1}, how);
+    Call<void>("ingestexternalfileoptions_destroy", how);
   }
-
- private:
-  void* options_ = nullptr;
-  void* write_options_ = nullptr;
-  void* db_ = nullptr;
 };
 
 // With `partitions`, a two-level index is small enough to have partitions, and

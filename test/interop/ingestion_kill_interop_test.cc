@@ -7,13 +7,13 @@
 // The other engine opens what is left, checks it, and is the next child.
 // VARVE_SESSIONS sets the number of sessions.
 
+#include <sched.h>
 #include <signal.h>
 #include <sys/mman.h>
 #include <sys/wait.h>
 
 #include <atomic>
 #include <filesystem>
-#include <thread>
 
 #include "test/interop/engines.h"
 
@@ -77,8 +77,7 @@ class IngestionKillInteropTest : public ::testing::Test {
   bool RunAndKill(bool is_varve, int next) {
     const uint64_t seed = random_.Next();
     const int wanted = next + random_.Between(0, 12);
-    const auto pause_us =
-        std::chrono::microseconds(random_.Below(random_.OneIn(2) ? 300 : 5000));
+    uint64_t yields = random_.Below(random_.OneIn(2) ? 300 : 5000);
     const pid_t child = fork();
     if (child == 0) Work(is_varve, next, seed);
     siginfo_t ended;
@@ -88,8 +87,8 @@ class IngestionKillInteropTest : public ::testing::Test {
       waitid(P_PID, static_cast<id_t>(child), &ended,
              WEXITED | WNOHANG | WNOWAIT);
     }
-    // Anywhere in the ingestion. Nothing depends on how long this takes.
-    std::this_thread::sleep_for(pause_us);
+    // The child goes on, so that it dies anywhere in the ingestion.
+    for (; yields > 0; --yields) sched_yield();
     kill(child, SIGKILL);
     int outcome = 0;
     waitpid(child, &outcome, 0);

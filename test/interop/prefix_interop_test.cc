@@ -7,7 +7,7 @@
 // iterates within prefixes; a sorted map knows the contents. The filters of
 // equal keys are equal.
 
-#include "test/testing/rocksdb_library.h"
+#include "test/testing/rocksdb_database.h"
 #include "test/testing/seed.h"
 #include "test/testing/table/table_bytes.h"
 #include "test/testing/test_headers.h"
@@ -23,14 +23,11 @@ namespace {
 struct Filters {
   std::string extractor = "fixed:5";  // Or "nullptr".
   bool whole_keys = true;
-  bool partitions = false;  // Only RocksDB writes them.
+  bool partitions = false;
 };
 
-// RocksDB's C interface, for one database at a time.
-class RocksDb : public RocksDbLibrary {
+class RocksDb : public RocksDbDatabase {
  public:
-  ~RocksDb() { Close(); }
-
   void Open(const std::string& path, const Filters& filters) {
     std::string table = "filter_policy=bloomfilter:10:false;";
     table += filters.whole_keys ? "" : "whole_key_filtering=false;";
@@ -39,52 +36,18 @@ class RocksDb : public RocksDbLibrary {
           "index_type=kTwoLevelIndexSearch;partition_filters=true;"
           "metadata_block_size=128;";
     }
-    const std::string text =
+    RocksDbDatabase::Open(
+        path,
         "create_if_missing=true;compression=kNoCompression;prefix_extractor=" +
-        filters.extractor + ";block_based_table_factory={" + table + "};";
-    void* const defaults = Call<void*>("options_create");
-    options_ = Call<void*>("options_create");
-    CallChecked<void>("get_options_from_string", defaults, text.c_str(),
-                      options_);
-    Call<void>("options_enable_statistics", options_);
-    db_ = CallChecked<void*>("open", options_, path.c_str());
-    ASSERT_NE(db_, nullptr) << text;
-    write_options_ = Call<void*>("writeoptions_create");
+            filters.extractor + ";block_based_table_factory={" + table + "};");
   }
-  void Close() {
-    if (db_ != nullptr) Call<void>("close", db_);
-    db_ = nullptr;
-  }
-
-  void Put(const std::string& key, const std::string& value) {
-    CallChecked<void>("put", db_, write_options_, key.data(), key.size(),
-                      value.data(), value.size());
-  }
-  void Delete(const std::string& key) {
-    CallChecked<void>("delete", db_, write_options_, key.data(), key.size());
-  }
-  void Flush() {
-    CallChecked<void>("flush", db_, Call<void*>("flushoptions_create"));
-  }
-  void CompactAll() {
-    Call<void>("compact_range", db_, static_cast<const char*>(nullptr),
-               size_t{0}, static_cast<const char*>(nullptr), size_t{0});
-  }
-  bool Has(const std::string& key) {
-    size_t size = 0;
-    char* const value =
-        CallChecked<char*>("get", db_, Call<void*>("readoptions_create"),
-                           key.data(), key.size(), &size);
-    const bool has = value != nullptr;
-    Call<void>("free", static_cast<void*>(value));
-    return has;
-  }
+  bool Has(const std::string& key) { return Get(key) != "NotFound"; }
   // Returns the keys from the target to the end of its prefix.
   std::string KeysFrom(const std::string& target) {
     void* const read = Call<void*>("readoptions_create");
     Call<void>("readoptions_set_prefix_same_as_start", read,
                static_cast<unsigned char>(1));
-    void* const it = Call<void*>("create_iterator", db_, read);
+    void* const it = Call<void*>("create_iterator", db(), read);
     std::string keys;
     Call<void>("iter_seek", it, target.data(), target.size());
     while (Call<unsigned char>("iter_valid", it) != 0) {
@@ -99,7 +62,7 @@ class RocksDb : public RocksDbLibrary {
   }
   // Returns the value of a ticker.
   uint64_t Ticker(const std::string& name) {
-    char* const text = Call<char*>("options_statistics_get_string", options_);
+    char* const text = Call<char*>("options_statistics_get_string", options());
     const std::string all = text;
     Call<void>("free", static_cast<void*>(text));
     const std::string before = "rocksdb." + name + " COUNT : ";
@@ -107,11 +70,6 @@ class RocksDb : public RocksDbLibrary {
     EXPECT_NE(at, std::string::npos) << name;
     return strtoull(all.c_str() + at + before.size(), nullptr, 10);
   }
-
- private:
-  void* options_ = nullptr;
-  void* write_options_ = nullptr;
-  void* db_ = nullptr;
 };
 
 class PrefixInteropTest : public DbTestBase {
@@ -125,6 +83,10 @@ class PrefixInteropTest : public DbTestBase {
   void OpenVarve(const Filters& filters) {
     options_.filter_policy = NewBloomFilterPolicy(10);
     options_.whole_key_filtering = filters.whole_keys;
+    options_.index_type = filters.partitions ? IndexType::kTwoLevelIndexSearch
+                                             : IndexType::kBinarySearch;
+    options_.partition_filters = filters.partitions;
+    options_.metadata_block_size = 128;
     ASSERT_TRUE(
         Ok(SetOption("prefix_extractor", filters.extractor, &options_)));
     Open();
@@ -229,24 +191,26 @@ TEST_F(PrefixInteropTest, VarveAsksFiltersOfRocksDb) {
 }
 
 TEST_F(PrefixInteropTest, RocksDbAsksFiltersOfVarve) {
-  for (const bool whole_keys : {true, false}) {
-    const Filters filters{.whole_keys = whole_keys};
-    std::filesystem::remove_all(path_);
-    OpenVarve(filters);
-    for (const std::string& key : SomeKeys()) Put(key, "v");
-    Flush();
-    Close();
-    RocksDb rocksdb;
-    rocksdb.Open(path_, filters);
-    for (int i = 0; i < 1000; ++i) {
-      char prefix[16];
-      snprintf(prefix, sizeof(prefix), "k%03da", i);
-      const std::string p = prefix;
-      ASSERT_EQ(rocksdb.KeysFrom(p), i % 2 == 0 ? p + "0 " + p + "1 " : "");
-      ASSERT_EQ(rocksdb.Has(p + "1"), i % 2 == 0);
+  for (const bool partitions : {false, true}) {
+    for (const bool whole_keys : {true, false}) {
+      const Filters filters{.whole_keys = whole_keys, .partitions = partitions};
+      std::filesystem::remove_all(path_);
+      OpenVarve(filters);
+      for (const std::string& key : SomeKeys()) Put(key, "v");
+      Flush();
+      Close();
+      RocksDb rocksdb;
+      rocksdb.Open(path_, filters);
+      for (int i = 0; i < 1000; ++i) {
+        char prefix[16];
+        snprintf(prefix, sizeof(prefix), "k%03da", i);
+        const std::string p = prefix;
+        ASSERT_EQ(rocksdb.KeysFrom(p), i % 2 == 0 ? p + "0 " + p + "1 " : "");
+        ASSERT_EQ(rocksdb.Has(p + "1"), i % 2 == 0);
+      }
+      EXPECT_GT(rocksdb.Ticker("bloom.filter.prefix.useful"), 450u);
+      rocksdb.Close();
     }
-    EXPECT_GT(rocksdb.Ticker("bloom.filter.prefix.useful"), 450u);
-    rocksdb.Close();
   }
 }
 
