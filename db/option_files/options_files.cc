@@ -70,13 +70,13 @@ Status OptionsFiles::Write(const OptionsDocument& document,
 void OptionsFiles::RemoveOld() { Keep(kKeptFiles).IgnoreError(); }
 
 Status OptionsFiles::RemoveUnlessOf(const OptionsDocument& document) {
+  if (numbers_.empty()) return Status::OK();
   OptionsDocument newest;
-  if (numbers_.empty() ||
-      (ReadOptionsDocument(env_, PathOf(numbers_.back()), &newest).ok() &&
-       FamiliesOf(newest) == FamiliesOf(document))) {
-    return Status::OK();
-  }
-  return Keep(0);
+  Status status = ReadOptionsDocument(env_, PathOf(numbers_.back()), &newest);
+  if (status.IsIOError()) return status;  // As in Merge.
+  return status.ok() && FamiliesOf(newest) == FamiliesOf(document)
+             ? Status::OK()
+             : Keep(0);
 }
 
 std::string OptionsFiles::PathOf(uint64_t number) const {

@@ -46,7 +46,8 @@ class OptionsFiles {
   uint64_t newest() const { return numbers_.empty() ? 0 : numbers_.back(); }
 
   // Removes the files if the newest one does not have exactly the document's
-  // families. RocksDB's tools would refuse the database because of it.
+  // families. RocksDB's tools would refuse the database because of it. Removes
+  // nothing if it cannot be read.
   Status RemoveUnlessOf(const OptionsDocument& document);
 
  private:

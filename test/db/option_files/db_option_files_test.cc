@@ -152,6 +152,7 @@ TEST_F(DbOptionFilesTest, KeepsWhatTheEngineLacks) {
       "[DBOptions]\n  max_manifest_file_size=123\n  max_open_files=77\n"
       "  wal_dir=/elsewhere\n  a_later_option=x\\#y\n"
       "[CFOptions \"default\"]\n  compaction_style=kCompactionStyleUniversal\n"
+      "  arena_block_size=1048576\n"
       "  merge_operator={id=StringAppendOperator;delimiter=\\:;}\n"
       "  compression_opts={window_bits=-14;level=4;strategy=2;}\n"
       "[TableOptions/BlockBasedTable \"default\"]\n  checksum=kCRC32c\n"
@@ -172,6 +173,7 @@ TEST_F(DbOptionFilesTest, KeepsWhatTheEngineLacks) {
       EXPECT_TRUE(Contains(text, kept)) << kept << text;
     }
     EXPECT_FALSE(Contains(text, "wal_dir")) << text;
+    EXPECT_FALSE(Contains(text, "arena_block_size")) << text;
     EXPECT_FALSE(Contains(text, "gone")) << text;
     EXPECT_FALSE(Contains(text, "max_open_files=77")) << text;
     EXPECT_EQ(Files().size(), 2u);
@@ -195,6 +197,27 @@ TEST_F(DbOptionFilesTest, DamagedFilesAreReplaced) {
     EXPECT_EQ(LoadedNames(), std::vector<std::string>{"default"});
     Close();
   }
+}
+
+TEST_F(DbOptionFilesTest, AFileThatCannotBeReadIsLeft) {
+  HookEnv env(kOpenOperation, "OPTIONS-");
+  options_.env = &env;
+  Open();
+  WriteWholeFile(Files().back(),
+                 Newest() + "[CFOptions \"one\"]\n  bloom_locality=5\n");
+  Close();
+  Open({"default", "one"});
+  const std::string text = Newest();
+  ASSERT_TRUE(Contains(text, "bloom_locality=5"));
+  env.hook = [&](const std::string& path) {
+    return Status::FromErrno(path, EIO);
+  };
+  ASSERT_TRUE(Ok(db_->SetOptions({{"ttl", "7"}})));
+  EXPECT_EQ(Newest(), text);
+  env.hook = [&](const std::string& /*path*/) { return Status::OK(); };
+  ASSERT_TRUE(Ok(db_->SetOptions({{"ttl", "8"}})));
+  EXPECT_TRUE(Contains(Newest(), "bloom_locality=5"));
+  Close();
 }
 
 TEST_F(DbOptionFilesTest, NoFileNamesOtherFamiliesWhenItCannotBeWritten) {

@@ -10,6 +10,7 @@
 #include "test/testing/test_headers.h"
 #include "test/testing/transforms.h"
 #include "varve/filter_policy.h"
+#include "varve/sst_file_writer.h"
 #include "varve/statistics.h"
 
 namespace varve::test {
@@ -71,6 +72,29 @@ TEST_F(PrefixIteratorTest, EndsWithThePrefixIfASourceIsLeftOut) {
   EXPECT_EQ(WalkWith({}, "seek:bb next"), "bb1=6 end");
   EXPECT_EQ(WalkWith({}, "seek:bb prev"), "bb1=6 end");
   EXPECT_EQ(WalkWith({}, "seek:aa2 next next next"), "aa2=2 aa3=5 ac1=3 bb1=6");
+}
+
+// The error must be seen, so that from then on all sources are asked.
+TEST_F(PrefixIteratorTest, ARefreshMayFindADamagedTable) {
+  Open();
+  FillTables();
+  const auto it = db_->NewIterator({});
+  EXPECT_EQ(Walk(it.get(), "seek:bb"), "bb1=6");  // A table is left out.
+  const std::string outside = dir_.Sub("outside.sst");
+  SstFileWriter writer(options_);
+  ASSERT_TRUE(Ok(writer.Open(outside)));
+  ASSERT_TRUE(Ok(writer.Put("cd1", "8")));
+  ASSERT_TRUE(Ok(writer.Finish()));
+  const std::vector<std::string> before = FilesEndingIn(path_, ".sst");
+  ASSERT_TRUE(Ok(db_->IngestExternalFile({outside}, {})));
+  for (const std::string& path : FilesEndingIn(path_, ".sst")) {
+    if (std::find(before.begin(), before.end(), path) != before.end()) continue;
+    WriteWholeFile(path, std::string(std::filesystem::file_size(path), '\0'));
+  }
+  ASSERT_TRUE(Ok(it->Refresh()));
+  it->Seek("cd");
+  EXPECT_FALSE(it->Valid());
+  EXPECT_TRUE(it->status().IsCorruption()) << it->status().ToString();
 }
 
 TEST_F(PrefixIteratorTest, TotalOrderAsksNoFilter) {
