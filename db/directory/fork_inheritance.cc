@@ -14,7 +14,8 @@ constexpr uint64_t kParentPollUs = 1000;
 
 }  // namespace
 
-void ForkInheritance::Inherit(bool is_whole) {
+void ForkInheritance::Inherit(bool mutex_was_free, bool is_whole) {
+  mutex_was_free_ = mutex_was_free_ && mutex_was_free;
   is_whole_ = is_whole && count_ < kMaxAncestors && (count_ == 0 || is_whole_);
   has_waited_ = count_ > 0 && has_waited_;
   // getppid() would be wrong, since the parent may have ended.

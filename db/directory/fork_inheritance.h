@@ -21,9 +21,12 @@ class ForkInheritance {
   // Returns false if this process opened the database or took it over.
   bool is_inherited() const { return count_ > 0; }
 
-  // Records that this process is a child of the owner. `is_whole`: no thread of
-  // the owner was working in the database. Allocates no memory.
-  void Inherit(bool is_whole);
+  // Records that this process is a child of the owner. `mutex_was_free`: no
+  // thread of the owner was changing what the DB mutex guards. `is_whole`: none
+  // was working in the database at all. Allocates no memory.
+  void Inherit(bool mutex_was_free, bool is_whole);
+  // Returns false if what the DB mutex guards may be half changed.
+  bool mutex_was_free() const { return mutex_was_free_; }
   // Returns true if all previous owners have ended and the database is whole.
   // `waits`: the first call waits a short time for them to end.
   bool MayTakeOver(bool waits, Env* env);
@@ -46,6 +49,7 @@ class ForkInheritance {
   int count_ = 0;
   pid_t ancestors_[kMaxAncestors] = {};  // The one that opened it first.
   pid_t pid_ = getpid();
+  bool mutex_was_free_ = true;
   bool is_whole_ = false;
   bool has_waited_ = false;  // For the ancestors to end.
   bool has_told_error_ = false;

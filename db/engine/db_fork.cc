@@ -19,26 +19,13 @@
 
 namespace varve {
 
-namespace {
-
-// State of the parent's databases that a child never frees. Freeing it could
-// wait for locks that threads of the parent held.
-struct Abandoned {
-  std::unique_ptr<VersionSet> versions;
-  std::shared_ptr<Cache> block_cache;
-  std::vector<ColumnFamily::AbandonedState> families;
-  // Never freed: their options and comparators are still pointed to.
-  std::vector<ColumnFamily*> others;
-};
-
-}  // namespace
-
 // No memory may be allocated here: the allocator's own handler may come later.
 void DBImpl::InForkedChild() {
   const bool mutex_was_free = MakeFree(core_.mutex());
   MakeFree(&checkpoint_mutex_);
   if (core_.control.is_closing() || core_.is_read_only) return;
   core_.control.inheritance().Inherit(
+      mutex_was_free,
       mutex_was_free && core_.write_queue.IsIdle() &&
       !core_.scheduler.AnyRunsLocked() &&
       core_.picker.gate().manual_count == 0 && core_.obsolete.running() == 0 &&
@@ -78,28 +65,36 @@ bool DBImpl::AbandonInheritedLocked() {
   core_.control.inheritance().Abandon();
   core_.scheduler.StopLocked();
   core_.scheduler.ForgetJobsLocked();
-  core_.wals.AbandonLocked();
+  if (core_.control.inheritance().mutex_was_free()) {
+    core_.families.ForEachUsedLocked(
+        [](ColumnFamily* family) { family->Abandon(); });
+    core_.wals.AbandonLocked();
+  } else {
+    core_.default_family.Abandon();
+  }
   core_.directory.Close().IgnoreError();
   return true;
 }
 
-void DBImpl::KeepAbandoned() {
-  // Kept reachable for leak checkers.
-  static constinit ProcessWide<std::vector<Abandoned>> kept;
-  Abandoned abandoned;
-  abandoned.block_cache = core_.options.block_cache;
-  abandoned.families.push_back(core_.default_family.Abandon());
-  std::vector<std::unique_ptr<ColumnFamily>> others;
+// What is abandoned is never destroyed. The leader of the write queue, for one,
+// changes the buffers of the log without any lock, and the fork may have come
+// between the release of the old memory and the store of the new pointer.
+// Besides, threads of the parent may have held locks.
+bool DBImpl::AbandonWith(void* owner) {
   {
     MutexLock lock(core_.mutex());
-    others = core_.families.TakeAllLocked();
+    if (!core_.control.is_closing()) AbandonInheritedLocked();
+    if (!core_.control.inheritance().is_abandoned()) return false;
   }
-  for (auto& family : others) {
-    abandoned.families.push_back(family->Abandon());
-    abandoned.others.push_back(family.release());
-  }
-  abandoned.versions = std::move(core_.versions);
-  kept.Get().push_back(std::move(abandoned));
+  handles_->Abandon();
+  // Reachable for leak checkers.
+  static constinit ProcessWide<std::vector<void*>> kept;
+  kept.Get().push_back(owner);
+  return true;
+}
+
+void DBImpl::operator delete(DBImpl* db, std::destroying_delete_t) {
+  if (!db->AbandonWith(db)) ::delete db;
 }
 
 }  // namespace varve

@@ -13,13 +13,7 @@ DBImpl::~DBImpl() {
   core_.mutex()->Lock();
   if (!core_.control.is_closing())
     CloseLocked().IgnoreError();  // A destructor has no status.
-  const bool is_abandoned = core_.control.inheritance().is_abandoned();
   core_.mutex()->Unlock();
-  if (is_abandoned) {
-    handles_->Abandon();
-    KeepAbandoned();
-    return;
-  }
   handles_->Orphan();
   core_.mutex()->Lock();
   std::vector<std::unique_ptr<ColumnFamily>> others =

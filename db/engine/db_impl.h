@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <map>
 #include <memory>
+#include <new>
 #include <string>
 #include <vector>
 
@@ -53,6 +54,12 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   DBImpl(const Options& options, const std::string& path, bool read_only,
          FilePool* file_pool = nullptr);
   ~DBImpl() override;
+  // Closes the DB and destroys it, unless it is another process's.
+  static void operator delete(DBImpl* db, std::destroying_delete_t);
+  // For the end of `owner`, which owns the DB. Returns false if the DB is this
+  // process's own. Otherwise, in a child of fork(), closes it, and `owner` must
+  // not be destroyed: it is kept as it is.
+  bool AbandonWith(void* owner);
 
   // Creates a pool for DBs that are opened with these options.
   static std::unique_ptr<FilePool> NewFilePool(const Options& options);
@@ -285,7 +292,6 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   void InForkedChild() override;
   void TakeOverLocked(bool waits) VARVE_REQUIRES(kDbMutex);
   bool AbandonInheritedLocked() VARVE_REQUIRES(kDbMutex);
-  void KeepAbandoned();
 
   // ---- Writing ----
   // Writes the batch if the condition holds.

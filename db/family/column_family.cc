@@ -94,13 +94,9 @@ void ColumnFamily::Close() {
   memtables_.CloseLocked();
 }
 
-ColumnFamily::AbandonedState ColumnFamily::Abandon() {
-  AbandonedState remains = {snapshots_, super_versions_.current(),
-                            memtables_.Abandon(), std::move(table_cache_),
-                            std::move(versions_)};
+void ColumnFamily::Abandon() {
   if (owns_snapshots_) snapshots_->Abandon();
   super_versions_.Abandon();
-  return remains;
 }
 
 // ---- Reads ------------------------------------------------------------------

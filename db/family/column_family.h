@@ -44,15 +44,6 @@ namespace varve {
 
 class ColumnFamily final : private SuperVersionDisposer {
  public:
-  // The remains of an abandoned family, which are never freed.
-  struct AbandonedState {
-    const SnapshotRegistry* snapshots;
-    const SuperVersion* super_version;
-    std::vector<MemTable*> memtables;
-    std::unique_ptr<TableCache> table_cache;
-    std::unique_ptr<FamilyVersions> versions;
-  };
-
   // The parts that the database's families share. All must outlive them.
   struct Shared {
     Env* env;
@@ -77,7 +68,7 @@ class ColumnFamily final : private SuperVersionDisposer {
   ColumnFamily(std::string name, Options* options, const Shared& shared);
   ColumnFamily(std::string name, std::unique_ptr<Options> options,
                const Shared& shared);
-  // REQUIRES: Close or Abandon was called.
+  // REQUIRES: Close was called.
   ~ColumnFamily() = default;
   ColumnFamily(const ColumnFamily&) = delete;
   ColumnFamily& operator=(const ColumnFamily&) = delete;
@@ -91,8 +82,9 @@ class ColumnFamily final : private SuperVersionDisposer {
   void EmptyLocked() VARVE_REQUIRES(kDbMutex);
   // Releases everything. REQUIRES: all reads have ended; the mutex is not held.
   void Close() VARVE_EXCLUDES(kDbMutex);
-  // Replaces Close in a child created by fork().
-  AbandonedState Abandon();
+  // Replaces Close in a child created by fork(), where the family is never
+  // freed: threads that end leave its slots alone.
+  void Abandon();
 
   // ---- Identity ----
 

@@ -49,11 +49,6 @@ void FamilyMemtables::CloseLocked() {
   }
 }
 
-std::vector<MemTable*> FamilyMemtables::Abandon() {
-  immutable_.push_back(memtable_);
-  return std::move(immutable_);
-}
-
 MemTable* FamilyMemtables::New(uint64_t wal_number, size_t family_count) const {
   const size_t size = options_->write_buffer_size;
   return new MemTable(

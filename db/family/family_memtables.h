@@ -44,9 +44,6 @@ class FamilyMemtables final : private WriteBufferClient {
   void EmptyLocked() VARVE_REQUIRES(kDbMutex);
   // Releases all. REQUIRES: all reads have ended.
   void CloseLocked() VARVE_REQUIRES(kDbMutex);
-  // Replaces Close in a child created by fork(). Returns the memtables, which
-  // are never freed.
-  std::vector<MemTable*> Abandon();
 
   // ---- The budget of write buffers ----
 

@@ -56,6 +56,11 @@ TransactionDbImpl::~TransactionDbImpl() {
   for (PessimisticTransaction* const transaction : left) delete transaction;
 }
 
+void TransactionDbImpl::operator delete(TransactionDbImpl* db,
+                                        std::destroying_delete_t) {
+  if (!db->context_.engine->AbandonWith(db)) ::delete db;
+}
+
 // ---- Transactions -----------------------------------------------------------
 
 Transaction* TransactionDbImpl::BeginTransaction(

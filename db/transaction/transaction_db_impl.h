@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 #include <memory>
+#include <new>
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
@@ -28,6 +29,8 @@ class TransactionDbImpl final : public TransactionDB {
   TransactionDbImpl(std::unique_ptr<DB> db, DBImpl* engine, Env* env,
                     const TransactionDBOptions& options);
   ~TransactionDbImpl() override;
+  // See DBImpl::AbandonWith: threads of the parent may have held locks here.
+  static void operator delete(TransactionDbImpl* db, std::destroying_delete_t);
 
   // Creates the DB over an open one, with the prepared transactions that
   // recovery has found.

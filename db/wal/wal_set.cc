@@ -321,13 +321,13 @@ Status WalSet::CloseLocked() {
     const Status close_status = wal.writer->Close();
     if (status.ok()) status = close_status;
   }
-  AbandonLocked();
+  wals_.clear();
+  newest_ = nullptr;
   return status;
 }
 
 void WalSet::AbandonLocked() {
-  wals_.clear();
-  newest_ = nullptr;
+  for (const Wal& wal : wals_) wal.writer->Close().IgnoreError();
 }
 
 }  // namespace varve

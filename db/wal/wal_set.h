@@ -188,8 +188,9 @@ class WalSet {
 
   // Closes all logs. The set is empty afterwards, even on failure.
   Status CloseLocked() VARVE_REQUIRES(kDbMutex);
-  // Drops all logs in a child created by fork(). The files do not write their
-  // buffers (env/posix_file.cc).
+  // Closes the files in a child created by fork(), where they do not write
+  // their buffers (env/posix_writable_file.cc). The writers stay: the parent's
+  // leader may have been changing one.
   void AbandonLocked() VARVE_REQUIRES(kDbMutex);
 
  private:

@@ -29,7 +29,7 @@ bool InOrphan(bool (*check)(ForkInheritance*)) {
     // The test is not an ancestor: it had no database.
     inheritance = ForkInheritance();
     if (fork() == 0) {
-      inheritance.Inherit(true);
+      inheritance.Inherit(true, true);
       const char result = check(&inheritance) ? 1 : 0;
       _exit(write(ends[1], &result, 1) == 1 ? 0 : 1);
     }
@@ -48,7 +48,7 @@ bool InChild(bool (*check)(ForkInheritance*)) {
   ForkInheritance inheritance;
   const pid_t child = fork();
   if (child == 0) {
-    inheritance.Inherit(true);
+    inheritance.Inherit(true, true);
     _exit(check(&inheritance) ? 0 : 1);
   }
   int status = -1;
@@ -89,7 +89,7 @@ TEST(ForkInheritanceTest, IsTheChildsOnceTheParentHasEnded) {
 
 TEST(ForkInheritanceTest, IsNotTakenOverIfItWasNotWhole) {
   EXPECT_TRUE(InOrphan([](ForkInheritance* inheritance) {
-    inheritance->Inherit(false);
+    inheritance->Inherit(true, false);
     const Status error = inheritance->Error("/db");
     return !inheritance->MayTakeOver(true, Env::Default()) &&
            Contains(error.message(), "has to be opened again");

@@ -66,7 +66,7 @@ TEST_F(JobStarterTest, StartsNothingAfterAnError) {
 }
 
 TEST_F(JobStarterTest, StartsNothingInAnInheritedDatabase) {
-  parts_.core.control.inheritance().Inherit(true);
+  parts_.core.control.inheritance().Inherit(true, true);
   MakeFlushDue();
   EXPECT_EQ(parts_.flushes, 0);
 }
@@ -107,7 +107,7 @@ TEST_F(JobStarterTest, RemovesFilesOnAnotherThread) {
 TEST_F(JobStarterTest, RemovesNothingOfAnInheritedDatabase) {
   MakeFlushDue();
   parts_.Flush({&parts_.core.default_family});
-  parts_.core.control.inheritance().Inherit(true);
+  parts_.core.control.inheritance().Inherit(true, true);
   MutexLock lock(parts_.core.mutex());
   parts_.core.jobs.PurgeLaterLocked();
   parts_.core.jobs.PurgeLocked();

@@ -59,7 +59,7 @@ TEST_F(WriteControlTest, StopsWritesAfterAnErrorUntilItIsCleared) {
 
 TEST_F(WriteControlTest, StopsWritesInAChildUntilItTakesOver) {
   MutexLock lock(parts_.core.mutex());
-  control_.inheritance().Inherit(true);
+  control_.inheritance().Inherit(true, true);
   control_.SetInheritedErrorLocked();
   control_.UpdateGateLocked();
   EXPECT_FALSE(Passes());
