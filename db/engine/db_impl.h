@@ -315,10 +315,10 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   [[gnu::noinline]] bool BoundsMerges(const WriteQueue::Writer& writer);
   [[gnu::noinline]] void InsertMerging(const WriteQueue::Group& group);
   void CountInFamilies(const WriteQueue::Writer& writer, size_t* default_bytes);
-  template <typename Work>
-  Status WriteAlone(const WriteOptions& options, const WriteBatch& updates,
-                    Work work);
-  Status LogPrepared(const WriteOptions& options, const PreparedRecord& record);
+  class PreparedWrite;
+  Status WriteInGroup(const WriteOptions& options, const WriteBatch& updates,
+                      PreparedWrite* mine);
+  void CommitPreparedGroup(WriteQueue::Writer* leader);
   Status ApplyPrepared(WriteBatch* updates);
 
   // ---- Flushes, compactions, errors, and a full device ----

@@ -3,6 +3,7 @@
 // Two-phase commit: prepared sections in the log, and the marks of their ends.
 
 #include <algorithm>
+#include <functional>
 
 #include "db/engine/db_impl.h"
 #include "db/family/common_errors.h"
@@ -34,46 +35,112 @@ class LiveMemTables final : public MemTableChooser {
 
 }  // namespace
 
-// Calls work() as the leader of a group of one. The write is admitted before as
-// one of `updates`.
-template <typename Work>
-Status DBImpl::WriteAlone(const WriteOptions& options,
-                          const WriteBatch& updates, Work work) {
+// A record about a prepared transaction, as a writer of the queue. Such records
+// form groups of their own, in which they share one sync. Its leader calls the
+// functions of all of them.
+class DBImpl::PreparedWrite final : public WriteQueue::Condition {
+ public:
+  explicit PreparedWrite(const Slice& transaction) : name(transaction) {}
+
+  Status Examine() override { return Status::OK(); }
+  // A record may depend on an earlier one of its name, which has an effect only
+  // once its group is synced.
+  bool Holds(const WriteQueue::Group* before) override {
+    bool holds = true;
+    before->ForEach([&](const WriteQueue::Writer* writer) {
+      if (Of(*writer)->name == name) holds = false;
+    });
+    return holds;
+  }
+  // REQUIRES: the writer was made for one of these.
+  static PreparedWrite* Of(const WriteQueue::Writer& writer) {
+    return static_cast<PreparedWrite*>(writer.condition);
+  }
+
+  const Slice name;
+  // Returns an error if nothing is to be written.
+  std::function<Status()> check;
+  std::function<PreparedRecord(SequenceNumber)> record;
+  // Called when the record is durable, if it was to be synced.
+  std::function<Status()> apply;
+  uint64_t count = 0;  // Of updates that become visible.
+  Status status;       // The outcome.
+  bool is_logged = false;
+};
+
+// Writes the record, in a group of such. The write is admitted before as one of
+// `updates`.
+Status DBImpl::WriteInGroup(const WriteOptions& options,
+                            const WriteBatch& updates, PreparedWrite* mine) {
   if (core_.is_read_only) return ReadOnlyError();
-  PendingWrite write{options, {core_.families, updates, nullptr}};
+  WriteOptions logged = options;
+  logged.disable_wal = false;
+  PendingWrite write{logged, {core_.families, updates, nullptr}};
+  WriteQueue::Writer writer(logged, nullptr, nullptr, mine);
   for (;;) {
     Status status = admission_.Admit(&write);
     if (!status.ok()) return status;
-    const WriteQueue::Exclusive leader(&core_.write_queue);
+    if (core_.write_queue.Join(&writer) == WriteQueue::Role::kDone) {
+      return mine->status;
+    }
     status = admission_.MakeRoom(&write);
+    if (status.ok() && write.MayGo()) {
+      CommitPreparedGroup(&writer);
+      return mine->status;
+    }
+    core_.write_queue.Leave(WriteQueue::Group(&writer), status);
     if (!status.ok()) return status;
-    if (write.MayGo()) return work();
   }
 }
 
-// Writes a record to the log. For the leader.
-Status DBImpl::LogPrepared(const WriteOptions& options,
-                           const PreparedRecord& record) {
-  const std::vector<Slice> parts = record.Parts();
-  Status status = core_.wals.Append(parts);
-  const bool refused = !status.ok() && core_.wals.HasRefused();
-  if (status.ok() && options.sync) {
-    MutexLock lock(core_.mutex());
-    status = core_.wals.SyncForGroupLocked();
-  }
-  if (status.ok()) {
-    uint64_t bytes = 0;
-    for (const Slice& part : parts) bytes += part.size();
+// Writes the records of a group, syncs once, and applies them in their order.
+void DBImpl::CommitPreparedGroup(WriteQueue::Writer* leader) {
+  if (leader->sync)
+    core_.write_queue.DelayGroupCommit(leader, core_.wals.group_sync_us() / 2);
+  const WriteQueue::Group group = core_.write_queue.Form(leader);
+  // Of the log; it ends the writes of the group that were not logged before.
+  Status failure;
+  SequenceNumber next = core_.versions->LastSequence() + 1;
+  bool logged = false;
+  group.ForEach([&](const WriteQueue::Writer* writer) {
+    PreparedWrite* const write = PreparedWrite::Of(*writer);
+    write->status = failure.ok() ? write->check() : failure;
+    if (!write->status.ok()) return;
+    const PreparedRecord record = write->record(next);
+    failure = core_.wals.Append(record.Parts());
+    write->status = failure;
+    if (!failure.ok()) return;
+    write->is_logged = logged = true;
+    next += write->count;
     RecordTick(core_.stats, Ticker::kWriteWithWal);
-    RecordTick(core_.stats, Ticker::kWalFileBytes, bytes);
-    return status;
+    RecordTick(core_.stats, Ticker::kWalFileBytes, record.size());
+  });
+  // If the log refused a record, it has the earlier ones.
+  bool is_whole = failure.ok() || core_.wals.HasRefused();
+  if (logged && is_whole && leader->sync) {
+    MutexLock lock(core_.mutex());
+    const Status synced = core_.wals.SyncForGroupLocked();
+    if (!synced.ok()) {
+      failure = synced;
+      is_whole = false;
+    }
   }
-  MutexLock lock(core_.mutex());
-  // Otherwise the log's end is unknown: nothing may be written after it.
-  if (!refused) core_.wals.FailLocked();
-  core_.control.SetErrorLocked(status, "writing the log");
-  core_.events.DeliverLocked();
-  return status;
+  if (!failure.ok()) {
+    MutexLock lock(core_.mutex());
+    // Nothing may be written after a log whose end is unknown.
+    if (!is_whole) core_.wals.FailLocked();
+    core_.control.SetErrorLocked(failure, "writing the log");
+    core_.events.DeliverLocked();
+  }
+  Status before = is_whole ? Status::OK() : failure;
+  group.ForEach([&before](const WriteQueue::Writer* writer) {
+    PreparedWrite* const write = PreparedWrite::Of(*writer);
+    if (!write->is_logged) return;
+    write->status = before.ok() ? write->apply() : before;
+    // The sequence numbers of the later ones rely on its updates.
+    if (!write->status.ok()) before = write->status;
+  });
+  core_.write_queue.Leave(group, Status::OK());
 }
 
 // Keeps a copy of the updates. Ignores disable_wal. Returns InvalidArgument if
@@ -87,23 +154,26 @@ Status DBImpl::WritePrepared(const WriteOptions& options, const Slice& name,
   logged.disable_wal = false;
   Status status = CheckBatch(logged, updates, nullptr);
   if (!status.ok()) return status;
-  return WriteAlone(logged, *updates, [&] {
+  PreparedWrite write(name);
+  write.check = [&] {
     if (core_.prepared.Find(name) != nullptr) {
       return Status::InvalidArgument(
           "a transaction is already prepared under the name",
           name.ToString(true) + " (hexadecimal)");
     }
-    if (!TouchedFamilies(core_.families, *updates, nullptr).AreLive()) {
-      return DroppedFamilyError();
-    }
-    Status logged_status = LogPrepared(
-        logged, PreparedRecord::OfPrepare(
-                    name, *updates, core_.versions->LastSequence() + 1, false));
-    if (!logged_status.ok()) return logged_status;
+    return TouchedFamilies(core_.families, *updates, nullptr).AreLive()
+               ? Status::OK()
+               : DroppedFamilyError();
+  };
+  write.record = [&](SequenceNumber next) {
+    return PreparedRecord::OfPrepare(name, *updates, next, false);
+  };
+  write.apply = [&] {
     MutexLock lock(core_.mutex());
     core_.prepared.Add({name.ToString(), *updates}, core_.wals.NewestLocked());
-    return logged_status;
-  });
+    return Status::OK();
+  };
+  return WriteInGroup(options, *updates, &write);
 }
 
 // Applies `first`, unless it is null, and then the prepared updates, of which
@@ -127,21 +197,26 @@ Status DBImpl::CommitPrepared(const WriteOptions& options, const Slice& name,
     all.Append(*updates);
     updates = &all;
   }
-  return WriteAlone(options, *updates, [&] {
+  PreparedWrite write(name);
+  write.count = updates->Count();
+  write.check = [&] {
     if (core_.prepared.Find(name) != held) return NotPreparedError(name);
-    if (first != nullptr &&
-        !TouchedFamilies(core_.families, *first, nullptr).AreLive()) {
-      return DroppedFamilyError();
-    }
-    Status status = LogPrepared(
-        options, PreparedRecord::OfCommit(name, first,
-                                          core_.versions->LastSequence() + 1));
-    if (status.ok()) status = ApplyPrepared(updates);
+    return first == nullptr ||
+                   TouchedFamilies(core_.families, *first, nullptr).AreLive()
+               ? Status::OK()
+               : DroppedFamilyError();
+  };
+  write.record = [&](SequenceNumber next) {
+    return PreparedRecord::OfCommit(name, first, next);
+  };
+  write.apply = [&] {
+    Status status = ApplyPrepared(updates);
     if (!status.ok()) return status;
     MutexLock lock(core_.mutex());
     core_.prepared.End(name, core_.wals.NewestLocked());
     return status;
-  });
+  };
+  return WriteInGroup(options, *updates, &write);
 }
 
 // Adds the updates, whose commit is logged, to the memtables, and makes them
@@ -189,16 +264,20 @@ Status DBImpl::ApplyPrepared(WriteBatch* updates) {
 Status DBImpl::RollbackPrepared(const WriteOptions& options,
                                 const Slice& name) {
   const WriteBatch none;
-  return WriteAlone(options, none, [&] {
-    if (core_.prepared.Find(name) == nullptr) return NotPreparedError(name);
-    Status status = LogPrepared(
-        options,
-        PreparedRecord::OfRollback(name, core_.versions->LastSequence() + 1));
-    if (!status.ok()) return status;
+  PreparedWrite write(name);
+  write.check = [&] {
+    return core_.prepared.Find(name) != nullptr ? Status::OK()
+                                                : NotPreparedError(name);
+  };
+  write.record = [&](SequenceNumber next) {
+    return PreparedRecord::OfRollback(name, next);
+  };
+  write.apply = [&] {
     MutexLock lock(core_.mutex());
     core_.prepared.End(name, 0);
-    return status;
-  });
+    return Status::OK();
+  };
+  return WriteInGroup(options, none, &write);
 }
 
 std::vector<PreparedSection> DBImpl::PreparedSections() {

@@ -64,6 +64,9 @@ class PreparedRecord {
   static PreparedRecord OfRollback(const Slice& name, SequenceNumber sequence);
 
   std::vector<Slice> Parts() const { return {before_, updates_, after_}; }
+  size_t size() const {
+    return before_.size() + updates_.size() + after_.size();
+  }
 
  private:
   std::string before_;  // The header, and the marks before the updates.

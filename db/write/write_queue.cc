@@ -77,24 +77,29 @@ bool WriteQueue::TryLead(Writer* writer) {
 
 WriteQueue::Group WriteQueue::Form(Writer* leader) const {
   Group group(leader);
-  if (leader->batch != nullptr && Next(leader) != nullptr) AddWriters(&group);
+  if ((leader->batch != nullptr || leader->condition != nullptr) &&
+      Next(leader) != nullptr) {
+    AddWriters(&group);
+  }
   return group;
 }
 
 // Apart from Form, so that a lone writer saves no registers for the loop.
 void WriteQueue::AddWriters(Group* group) {
   const Writer* const leader = group->first;
-  size_t bytes = leader->batch->ApproximateSize();
+  const bool has_batches = leader->batch != nullptr;
+  size_t bytes = has_batches ? leader->batch->ApproximateSize() : 0;
   const size_t limit =
       bytes <= kSmallBatchBytes ? bytes + kSmallBatchBytes : kMaxGroupBytes;
   for (;;) {
     Writer* const writer = Next(group->last);
-    if (writer == nullptr || writer->batch == nullptr ||
+    if (writer == nullptr || (writer->batch != nullptr) != has_batches ||
+        (!has_batches && writer->condition == nullptr) ||
         (writer->sync && !leader->sync) ||
         writer->disable_wal != leader->disable_wal) {
       return;
     }
-    bytes += writer->batch->ApproximateSize();
+    if (has_batches) bytes += writer->batch->ApproximateSize();
     if (bytes > limit) return;
     if (writer->condition != nullptr && !writer->holds) {
       // It then leads the next group, in which nothing comes before it.

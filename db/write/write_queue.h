@@ -144,6 +144,8 @@ class WriteQueue {
     // Creates a writer without a batch. It leads a group of one, for work that
     // must not run during a write.
     Writer() = default;
+    // With a condition and no batch: its group has only such writers, and its
+    // leader knows what to write.
     Writer(const WriteOptions& options, WriteBatch* its_batch,
            const SingleUpdate* its_update = nullptr,
            Condition* its_condition = nullptr)
