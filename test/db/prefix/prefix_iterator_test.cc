@@ -7,6 +7,7 @@
 #include "test/testing/comparators.h"
 #include "test/testing/db/iterator_walk.h"
 #include "test/testing/db_helpers.h"
+#include "test/testing/directory.h"
 #include "test/testing/test_headers.h"
 #include "test/testing/transforms.h"
 #include "varve/filter_policy.h"
