@@ -54,7 +54,9 @@ class IngestionCrashTest
     ASSERT_TRUE(Ok(db_->Put({}, "m", "old")));
     ASSERT_TRUE(Ok(db_->Flush({})));
     ASSERT_TRUE(Ok(db_->Put({.sync = true}, handles_[1], "m", "old")));
-    if (overlaps_) ASSERT_TRUE(Ok(db_->Put({.sync = true}, "n", "old")));
+    if (overlaps_) {
+      ASSERT_TRUE(Ok(db_->Put({.sync = true}, "n", "old")));
+    }
     WriteExternalTable(options_, "/out/1", "put l new, put m new, put o new");
     WriteExternalTable(options_, "/out/2", "put p new");
     WriteExternalTable(options_, "/out/3", "put l new, put n new");
@@ -223,9 +225,9 @@ TEST_P(IngestionCrashTest, EarlierWritesAreDurable) {
 INSTANTIATE_TEST_SUITE_P(
     All, IngestionCrashTest,
     ::testing::Combine(::testing::Bool(), ::testing::Bool()),
-    [](const auto& info) {
-      return std::string(std::get<0>(info.param) ? "Moved" : "Copied") +
-             (std::get<1>(info.param) ? "AfterAFlush" : "");
+    [](const auto& test) {
+      return std::string(std::get<0>(test.param) ? "Moved" : "Copied") +
+             (std::get<1>(test.param) ? "AfterAFlush" : "");
     });
 
 }  // namespace
