@@ -9,7 +9,7 @@
 // VARVE_SESSIONS sets the number of sessions. RocksDB compresses by Snappy, LZ4
 // or ZSTD.
 
-#include "test/interop/engines.h"
+#include "test/testing/engines/engines.h"
 
 namespace varve::test {
 namespace {

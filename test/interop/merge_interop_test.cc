@@ -11,7 +11,7 @@
 // ldb of RocksDB 7.8 has no flag for a merge operator. It takes the operator
 // from the OPTIONS file that RocksDB writes and Varve leaves as it is.
 
-#include "test/interop/engines.h"
+#include "test/testing/engines/engines.h"
 #include "util/bytes/coding.h"
 
 namespace varve::test {

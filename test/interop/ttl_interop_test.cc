@@ -1,13 +1,15 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
 // Goal: Varve and RocksDB open each other's databases with a time to live, and
-// each removes what the other wrote too long ago. Method: both in turn, at
-// random, in one directory, beside a model; Varve's clock shows the present or
-// a time before it. RocksDB's ldb reads and writes with --ttl.
+// each removes what the other wrote too long ago, also when they are killed.
+// Method: both in turn, at random, in one directory, beside a model; Varve's
+// clock shows the present or a time before it. RocksDB's ldb reads and writes
+// with --ttl.
 
 #include <ctime>
 
 #include "test/testing/db_helpers.h"
+#include "test/testing/engines/killed_children.h"
 #include "test/testing/env/date_env.h"
 #include "test/testing/rocksdb_library.h"
 #include "test/testing/seed.h"
@@ -164,6 +166,44 @@ class TtlInteropTest : public ::testing::Test {
     bool is_old = false;  // Written long ago: a compaction may remove it.
   };
 
+  using Model = std::map<std::string, Written>;
+
+  // One of the steps among which an engine is killed. A number's is always the
+  // same.
+  static void DoStep(uint64_t seed, int number, bool is_past, Session* session,
+                     Model* model) {
+    Rng rng(seed + static_cast<uint64_t>(number));
+    const std::string key = Key(static_cast<int>(rng.Below(100)));
+    const std::string value =
+        std::to_string(number) + rng.Bytes(rng.Below(2000));
+    const uint64_t kind = rng.Below(20);
+    if (kind > 4) {
+      if (session != nullptr) session->Put(key, value);
+      (*model)[key] = {value, is_past};
+    } else if (kind > 1) {
+      if (session != nullptr) session->Delete(key);
+      model->erase(key);
+    } else if (session != nullptr) {
+      kind == 1 ? session->Flush() : session->Compact();
+    }
+  }
+  std::unique_ptr<Session> OpenOne(bool is_varve, bool is_past) const {
+    if (!is_varve) return std::make_unique<RocksDbSession>(&library_, path_);
+    return std::make_unique<VarveSession>(path_,
+                                          Now() - (is_past ? kLongAgo : 0));
+  }
+  // Returns whether these can be the model's entries.
+  static bool Allows(const Model& model, const Entries& found) {
+    size_t count = 0;
+    for (const auto& [key, written] : model) {
+      const auto entry = found.find(key);
+      if (entry == found.end() && written.is_old) continue;
+      if (entry == found.end() || entry->second != written.value) return false;
+      ++count;
+    }
+    return count == found.size();
+  }
+
   // Expects the model's entries, with or without the old ones that may be
   // removed, which leave the model when they are.
   void Check(Session* session) {
@@ -188,13 +228,7 @@ class TtlInteropTest : public ::testing::Test {
     std::map<std::string, uint64_t> sums;
     for (int i = 0; i < sessions && !HasFailure(); ++i) {
       const bool is_past = !has_merges && rng.OneIn(3);
-      std::unique_ptr<Session> session;
-      if (is_past || rng.OneIn(2)) {
-        session = std::make_unique<VarveSession>(
-            path_, Now() - (is_past ? kLongAgo : 0));
-      } else {
-        session = std::make_unique<RocksDbSession>(&library_, path_);
-      }
+      const auto session = OpenOne(is_past || rng.OneIn(2), is_past);
       Check(session.get());
       const int steps = static_cast<int>(rng.Below(300));
       for (int step = 0; step < steps; ++step) {
@@ -232,7 +266,7 @@ class TtlInteropTest : public ::testing::Test {
 
   TempDir dir_;
   const std::string path_ = dir_.Sub("db");
-  std::map<std::string, Written> model_;
+  Model model_;
   const RocksDbLibrary library_;
 };
 
@@ -259,6 +293,55 @@ TEST_F(TtlInteropTest, EachRemovesWhatTheOtherWroteLongAgo) {
 TEST_F(TtlInteropTest, TakeTurnsAtRandom) { TakeTurns(false); }
 
 TEST_F(TtlInteropTest, TakeTurnsWithMerges) { TakeTurns(true); }
+
+// gtest runs suites of such names first, before this process has threads.
+using TtlInteropDeathTest = TtlInteropTest;
+
+TEST_F(TtlInteropDeathTest, TakeTurnsAmongKills) {
+  Rng rng(TestSeed());
+  const int sessions = EnvironmentInt("VARVE_TTL_SESSIONS", 6);
+  const uint64_t seed = rng.Next();
+  KilledChildren children;
+  size_t removed = 0;
+  for (int i = 0; i < sessions; ++i) {
+    SCOPED_TRACE("session " + std::to_string(i));
+    const bool is_past = rng.OneIn(3);
+    const bool is_varve = is_past || rng.OneIn(2);
+    const int first = children.attempted() + 1;
+    std::unique_ptr<Session> session;
+    ASSERT_TRUE(children.RunAndKill(
+        &rng, 200, [&] { session = OpenOne(is_varve, is_past); },
+        [&](int n) { DoStep(seed, n, is_past, session.get(), &model_); }));
+    for (int n = first; n <= children.done(); ++n) {
+      DoStep(seed, n, is_past, nullptr, &model_);
+    }
+    Model all = model_;
+    if (children.done() < children.attempted()) {
+      DoStep(seed, children.attempted(), is_past, nullptr, &all);
+    }
+    const bool checks_varve = rng.OneIn(4) ? is_varve : !is_varve;
+    ASSERT_TRUE(children.Passes([&] {
+      const Entries found = OpenOne(checks_varve, false)->Scan();
+      EXPECT_TRUE(Allows(model_, found) || Allows(all, found));
+      std::ofstream file(dir_.Sub("found"));
+      file << (Allows(all, found) ? "all" : "nothing");
+      for (const auto& [key, value] : found) file << " " << key;
+    })) << (is_varve ? "Varve" : "RocksDB")
+        << " was killed in step " << children.attempted();
+    // Only the entries that the child has found are left.
+    std::ifstream file(dir_.Sub("found"));
+    std::string word;
+    file >> word;
+    if (word == "all") model_ = all;
+    std::set<std::string> found;
+    while (file >> word) found.insert(word);
+    removed += std::erase_if(model_, [&](const auto& entry) {
+      return !found.contains(entry.first);
+    });
+  }
+  printf("%d sessions, %d steps, %zu old entries removed\n", sessions,
+         children.attempted() + 1, removed);
+}
 
 // With --ttl, ldb 7.8 says of every database that it has several families, and
 // does its work.

@@ -1,257 +1,12 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Varve and RocksDB under one interface, for tests in which one opens what the
-// other left. Errors fail the test.
-
+#include "test/testing/directory.h"
+#include "test/testing/engines/engine.h"
 #include "test/testing/rocksdb_library.h"
 #include "test/testing/seed.h"
-#include "test/testing/test_headers.h"
-#include "test/testing/tools.h"
-#include "varve/column_family.h"
-#include "varve/external_files.h"
-#include "varve/filter_policy.h"
-#include "varve/merge_operator.h"
-#include "varve/sst_file_writer.h"
 
 namespace varve::test {
-
-// Families of these names have keys in descending order.
-inline bool IsDescending(const std::string& name) {
-  return name.starts_with("descending");
-}
-
-// Ors the bytes of two strings, of which the shorter one ends with zeros.
-inline std::string Or(std::string value, const std::string& operand) {
-  value.resize(std::max(value.size(), operand.size()));
-  for (size_t i = 0; i < operand.size(); ++i) {
-    value[i] = static_cast<char>(value[i] | operand[i]);
-  }
-  return value;
-}
-
-struct Update {
-  enum class Kind { kPut, kMerge, kDelete, kSingleDelete, kDeleteRange };
-
-  Kind kind = Kind::kPut;
-  std::string key;
-  std::string value;  // The value, the operand, or the end of a range.
-  std::string family = kDefaultColumnFamilyName;
-};
-
-// The options of a session.
-struct Setting {
-  bool read_only = false;  // The logs are kept.
-  bool atomic_flush = false;
-  uint64_t max_total_wal_size = 0;
-  std::string merge_operator;
-  // The database may have range deletions. RocksDB 7.8 splits the versions of a
-  // key between two files of a level. If the first one has an older range
-  // deletion of the key, its Get does not look into the second. So it only
-  // reads operands by iterators, and not at all in Merge.
-  bool has_ranges = false;
-};
-
-// One of the two engines, with a database open or not.
-class Engine {
- public:
-  virtual ~Engine() = default;
-  virtual std::vector<std::string> List(const std::string& path) = 0;
-  virtual void Open(const std::string& path, const Setting& setting,
-                    const std::vector<std::string>& names) = 0;
-  virtual void Close() = 0;
-  // Returns the family's id.
-  virtual uint32_t Create(const std::string& name) = 0;
-  virtual void Drop(const std::string& name) = 0;
-  virtual uint32_t Id(const std::string& name) = 0;
-  virtual void Write(const std::vector<Update>& batch, bool disable_wal) = 0;
-  virtual void Flush(const std::vector<std::string>& names) = 0;
-  // Writes a table for the family, by an SstFileWriter. The updates are in the
-  // order of the keys, but for range deletions.
-  virtual void WriteTable(const std::string& name, const std::string& file,
-                          const std::vector<Update>& updates) = 0;
-  // Ingests the files. With `moves`, they are gone afterwards.
-  virtual void Ingest(const std::string& name,
-                      const std::vector<std::string>& files, bool moves) = 0;
-  // Null for all keys.
-  virtual void Compact(const std::string& name, const std::string* begin,
-                       const std::string* end) = 0;
-  virtual const void* TakeSnapshot() = 0;
-  virtual void ReleaseSnapshot(const void* snapshot) = 0;
-  // At a snapshot, or null for now.
-  virtual EntryList Scan(const std::string& name, const void* snapshot) = 0;
-  // Backwards, but the list is in order.
-  virtual EntryList ScanBackward(const std::string& name,
-                                 const void* snapshot) = 0;
-  // Returns the value, or "NotFound".
-  virtual std::string Get(const std::string& name, const std::string& key,
-                          const void* snapshot) = 0;
-};
-
-class VarveEngine : public Engine {
- public:
-  explicit VarveEngine(Rng* random) : random_(*random) {}
-  ~VarveEngine() override {
-    for (const auto& [name, handle] : handles_) delete handle;
-  }
-
-  std::vector<std::string> List(const std::string& path) override {
-    std::vector<std::string> names;
-    EXPECT_TRUE(Ok(DB::ListColumnFamilies({}, path, &names)));
-    return names;
-  }
-  void Open(const std::string& path, const Setting& setting,
-            const std::vector<std::string>& names) override {
-    setting_ = setting;
-    DBOptions options = TinyOptions();
-    options.atomic_flush = setting.atomic_flush;
-    options.max_total_wal_size = setting.max_total_wal_size;
-    options.max_subcompactions = random_.Between(1, 3);
-    std::vector<ColumnFamilyDescriptor> families;
-    for (const std::string& name : names) {
-      families.emplace_back(name, RandomOptions(name));
-    }
-    std::vector<ColumnFamilyHandle*> handles;
-    ASSERT_TRUE(
-        Ok(setting.read_only
-               ? DB::OpenForReadOnly(options, path, families, &handles, &db_)
-               : DB::Open(options, path, families, &handles, &db_)));
-    for (size_t i = 0; i < names.size(); ++i) handles_[names[i]] = handles[i];
-  }
-  void Close() override {
-    for (const auto& [name, handle] : handles_) {
-      EXPECT_TRUE(Ok(db_->DestroyColumnFamilyHandle(handle)));
-    }
-    handles_.clear();
-    EXPECT_TRUE(Ok(db_->Close()));
-    db_.reset();
-  }
-  uint32_t Create(const std::string& name) override {
-    ColumnFamilyHandle* handle = nullptr;
-    EXPECT_TRUE(
-        Ok(db_->CreateColumnFamily(RandomOptions(name), name, &handle)));
-    if (handle == nullptr) return 0;
-    handles_[name] = handle;
-    return handle->GetID();
-  }
-  void Drop(const std::string& name) override {
-    EXPECT_TRUE(Ok(db_->DropColumnFamily(handles_.at(name))));
-    EXPECT_TRUE(Ok(db_->DestroyColumnFamilyHandle(handles_.at(name))));
-    handles_.erase(name);
-  }
-  uint32_t Id(const std::string& name) override {
-    return handles_.at(name)->GetID();
-  }
-  void Write(const std::vector<Update>& batch, bool disable_wal) override {
-    WriteBatch bytes;
-    for (const auto& [kind, key, value, name] : batch) {
-      ColumnFamilyHandle* const family = handles_.at(name);
-      using enum Update::Kind;
-      if (kind == kPut) bytes.Put(family, key, value);
-      if (kind == kMerge) bytes.Merge(family, key, value);
-      if (kind == kDelete) bytes.Delete(family, key);
-      if (kind == kSingleDelete) bytes.SingleDelete(family, key);
-      if (kind == kDeleteRange) bytes.DeleteRange(family, key, value);
-    }
-    EXPECT_TRUE(Ok(db_->Write({.disable_wal = disable_wal}, &bytes)));
-  }
-  void Flush(const std::vector<std::string>& names) override {
-    std::vector<ColumnFamilyHandle*> families;
-    for (const std::string& name : names) families.push_back(handles_.at(name));
-    EXPECT_TRUE(Ok(db_->Flush({}, families)));
-  }
-  void WriteTable(const std::string& name, const std::string& file,
-                  const std::vector<Update>& updates) override {
-    SstFileWriter writer(Options(DBOptions(), RandomOptions(name)));
-    ASSERT_TRUE(Ok(writer.Open(file)));
-    for (const auto& [kind, key, value, family] : updates) {
-      using enum Update::Kind;
-      EXPECT_TRUE(Ok(kind == kPut      ? writer.Put(key, value)
-                     : kind == kMerge  ? writer.Merge(key, value)
-                     : kind == kDelete ? writer.Delete(key)
-                                       : writer.DeleteRange(key, value)));
-    }
-    EXPECT_TRUE(Ok(writer.Finish()));
-  }
-  void Ingest(const std::string& name, const std::vector<std::string>& files,
-              bool moves) override {
-    IngestExternalFileOptions options;
-    options.move_files = moves;
-    options.link_files = !moves && random_.OneIn(2);
-    options.verify_checksums_before_ingest = random_.OneIn(2);
-    EXPECT_TRUE(Ok(db_->IngestExternalFile(handles_.at(name), files, options)));
-  }
-  void Compact(const std::string& name, const std::string* begin,
-               const std::string* end) override {
-    const Slice first = begin == nullptr ? Slice() : Slice(*begin);
-    const Slice last = end == nullptr ? Slice() : Slice(*end);
-    EXPECT_TRUE(Ok(db_->CompactRange(
-        {.rewrite_bottommost_level = random_.OneIn(2)}, handles_.at(name),
-        begin == nullptr ? nullptr : &first,
-        end == nullptr ? nullptr : &last)));
-  }
-  const void* TakeSnapshot() override { return db_->GetSnapshot(); }
-  void ReleaseSnapshot(const void* snapshot) override {
-    db_->ReleaseSnapshot(static_cast<const Snapshot*>(snapshot));
-  }
-  EntryList Scan(const std::string& name, const void* snapshot) override {
-    EntryList entries;
-    const auto it = db_->NewIterator(At(snapshot), handles_.at(name));
-    for (it->SeekToFirst(); it->Valid(); it->Next()) {
-      entries.emplace_back(it->key().ToString(), it->value().ToString());
-    }
-    EXPECT_TRUE(Ok(it->status()));
-    return entries;
-  }
-  EntryList ScanBackward(const std::string& name,
-                         const void* snapshot) override {
-    EntryList entries;
-    const auto it = db_->NewIterator(At(snapshot), handles_.at(name));
-    for (it->SeekToLast(); it->Valid(); it->Prev()) {
-      entries.emplace_back(it->key().ToString(), it->value().ToString());
-    }
-    EXPECT_TRUE(Ok(it->status()));
-    std::reverse(entries.begin(), entries.end());
-    return entries;
-  }
-  std::string Get(const std::string& name, const std::string& key,
-                  const void* snapshot) override {
-    std::string value;
-    Status s;
-    if (random_.OneIn(2)) {
-      s = db_->Get(At(snapshot), handles_.at(name), key, &value);
-    } else {
-      const Slice keys[] = {key};
-      db_->MultiGet(At(snapshot), handles_.at(name), 1, keys, &value, &s);
-    }
-    return s.ok() ? value : s.IsNotFound() ? "NotFound" : s.ToString();
-  }
-
- private:
-  static ReadOptions At(const void* snapshot) {
-    return {.snapshot = static_cast<const Snapshot*>(snapshot)};
-  }
-  ColumnFamilyOptions RandomOptions(const std::string& name) {
-    Options options = TinyOptions();
-    if (IsDescending(name)) options.comparator = ReverseBytewiseComparator();
-    if (!setting_.merge_operator.empty()) {
-      options.merge_operator = FindMergeOperator(setting_.merge_operator);
-      EXPECT_NE(options.merge_operator, nullptr);
-      options.max_successive_merges = random_.Pick<size_t>({0, 0, 1, 5});
-    }
-    options.target_file_size_base = random_.Pick<uint64_t>({4096, 64 << 10});
-    options.compression =
-        AllCompressions()[random_.Below(AllCompressions().size())].second;
-    if (random_.OneIn(2)) options.filter_policy = NewBloomFilterPolicy(10);
-    options.block_size = random_.Pick<size_t>({256, 1 << 10, 4 << 10});
-    return options;
-  }
-
-  Rng& random_;
-  Setting setting_;
-  std::unique_ptr<DB> db_;
-  std::map<std::string, ColumnFamilyHandle*> handles_;
-};
 
 // RocksDB has no operator BytesOR, and gets this one.
 class RocksDbBytesOr {
@@ -315,12 +70,18 @@ class RocksDbEngine : public Engine, public RocksDbLibrary {
     // Keeps the logs that it recovered instead of flushing them.
     if (random_.OneIn(2)) text += "avoid_flush_during_recovery=true;";
     text += "max_total_wal_size=" + std::to_string(setting.max_total_wal_size);
-    void* const options = NewOptions(text);
+    void* options = NewOptions(text);
+    std::map<std::string, void*> loaded;
+    if (setting.loads_options) loaded = Load(path, &options);
     std::vector<const char*> texts;
     std::vector<void*> family_options;
     for (const std::string& name : names) {
       texts.push_back(name.c_str());
-      family_options.push_back(NewFamilyOptions(name));
+      family_options.push_back(
+          loaded.count(name) == 0
+              ? NewFamilyOptions(name)
+              : NewOptions("prefix_extractor=" + setting.prefix_extractor,
+                           loaded[name]));
     }
     std::vector<void*> handles(names.size());
     const int count = static_cast<int>(names.size());
@@ -335,6 +96,9 @@ class RocksDbEngine : public Engine, public RocksDbLibrary {
     ASSERT_NE(db_, nullptr) << text;
     for (size_t i = 0; i < names.size(); ++i) handles_[names[i]] = handles[i];
     read_options_ = Call<void*>("readoptions_create");
+    // Walks leave the prefix of their first key.
+    Call<void>("readoptions_set_total_order_seek", read_options_,
+               static_cast<unsigned char>(1));
   }
   void Close() override {
     for (const auto& [name, handle] : handles_) {
@@ -438,6 +202,36 @@ class RocksDbEngine : public Engine, public RocksDbLibrary {
                end == nullptr ? none : end->data(),
                end == nullptr ? size_t{0} : end->size());
   }
+  void CompactSome(const std::string& name, const std::string& first,
+                   const std::string& last) override {
+    CallChecked<void>("suggest_compact_range_cf", db_, handles_.at(name),
+                      first.data(), first.size(), last.data(), last.size());
+  }
+  void DeleteFiles(const std::string& name, const std::string& first,
+                   const std::string& last) override {
+    CallChecked<void>("delete_file_in_range_cf", db_, handles_.at(name),
+                      first.data(), first.size(), last.data(), last.size());
+  }
+  void SetOptions(const std::string& name,
+                  const std::map<std::string, std::string>& changes) override {
+    std::vector<const char*> names;
+    std::vector<const char*> values;
+    for (const auto& [option, value] : changes) {
+      names.push_back(option.c_str());
+      values.push_back(value.c_str());
+    }
+    CallChecked<void>("set_options_cf", db_, handles_.at(name),
+                      static_cast<int>(names.size()), names.data(),
+                      values.data());
+  }
+  size_t StoredBufferSize(const std::string& path,
+                          const std::string& name) override {
+    void* unused = nullptr;
+    const size_t size = Call<size_t>("options_get_write_buffer_size",
+                                     Load(path, &unused)[name]);
+    DeleteOptions();
+    return size;
+  }
   const void* TakeSnapshot() override {
     return Call<const void*>("create_snapshot", db_);
   }
@@ -451,6 +245,18 @@ class RocksDbEngine : public Engine, public RocksDbLibrary {
                          const void* snapshot) override {
     EntryList entries = Walk(name, snapshot, "iter_seek_to_last", "iter_prev");
     std::reverse(entries.begin(), entries.end());
+    return entries;
+  }
+  EntryList ScanPrefix(const std::string& name,
+                       const std::string& target) override {
+    void* const options = Call<void*>("readoptions_create");
+    Call<void>("readoptions_set_prefix_same_as_start", options,
+               static_cast<unsigned char>(1));
+    void* const it =
+        Call<void*>("create_iterator_cf", db_, options, handles_.at(name));
+    Call<void>("iter_seek", it, target.data(), target.size());
+    EntryList entries = Rest(it, "iter_next");
+    Call<void>("readoptions_destroy", options);
     return entries;
   }
   std::string Get(const std::string& name, const std::string& key,
@@ -488,31 +294,54 @@ class RocksDbEngine : public Engine, public RocksDbLibrary {
   }
   EntryList Walk(const std::string& name, const void* snapshot,
                  const char* seek, const char* step) {
-    EntryList entries;
     Call<void>("readoptions_set_snapshot", read_options_, snapshot);
     void* const it = Call<void*>("create_iterator_cf", db_, read_options_,
                                  handles_.at(name));
-    for (Call<void>(seek, it); Call<unsigned char>("iter_valid", it) != 0;
-         Call<void>(step, it)) {
+    Call<void>(seek, it);
+    return Rest(it, step);
+  }
+  // Returns the entries from the place on, and destroys the iterator.
+  EntryList Rest(void* it, const char* step) {
+    EntryList entries;
+    for (; Call<unsigned char>("iter_valid", it) != 0; Call<void>(step, it)) {
       entries.emplace_back(Text("iter_key", it), Text("iter_value", it));
     }
     CallChecked<void>("iter_get_error", it);
     Call<void>("iter_destroy", it);
     return entries;
   }
-  // The options live until DeleteOptions.
-  void* NewOptions(const std::string& text) {
-    void* const defaults = Call<void*>("options_create");
+  // Starts from `base`, or the defaults. The options live until DeleteOptions.
+  void* NewOptions(const std::string& text, const void* base = nullptr) {
     void* const options = Call<void*>("options_create");
-    CallChecked<void>("get_options_from_string", defaults, text.c_str(),
-                      options);
-    all_options_.push_back(defaults);
     all_options_.push_back(options);
+    CallChecked<void>("get_options_from_string",
+                      base == nullptr ? options : base, text.c_str(), options);
     return options;
+  }
+  // Returns the families' options of the newest OPTIONS file, if there is one,
+  // and stores those of the database. They live until DeleteOptions.
+  std::map<std::string, void*> Load(const std::string& path, void** options) {
+    if (FilesStartingWith(path, "OPTIONS-").empty()) return {};
+    void* const env = Call<void*>("create_default_env");
+    CallChecked<void>("load_latest_options", path.c_str(), env,
+                      /*ignore_unknown_options=*/false,
+                      static_cast<void*>(nullptr), &loaded_.database,
+                      &loaded_.count, &loaded_.names, &loaded_.families);
+    Call<void>("env_destroy", env);
+    *options = loaded_.database;
+    std::map<std::string, void*> by_name;
+    for (size_t i = 0; i < loaded_.count; ++i) {
+      by_name[loaded_.names[i]] = loaded_.families[i];
+    }
+    return by_name;
   }
   void DeleteOptions() {
     for (void* options : all_options_) Call<void>("options_destroy", options);
     all_options_.clear();
+    if (loaded_.count == 0) return;
+    Call<void>("load_latest_options_destroy", loaded_.database, loaded_.names,
+               loaded_.families, loaded_.count);
+    loaded_ = {};
   }
   void* NewFamilyOptions(const std::string& name) {
     std::string text =
@@ -529,7 +358,9 @@ class RocksDbEngine : public Engine, public RocksDbLibrary {
     if (IsDescending(name)) {
       text += "comparator=rocksdb.ReverseBytewiseComparator;";
     }
-    text += "target_file_size_base=";
+    text += "prefix_extractor=" + setting_.prefix_extractor;
+    if (random_.OneIn(2)) text += ";memtable_prefix_bloom_size_ratio=0.1";
+    text += ";target_file_size_base=";
     text += std::to_string(random_.Pick({4096, 65536}));
     text += ";compression=";
     text += random_.Pick<const char*>(
@@ -538,6 +369,12 @@ class RocksDbEngine : public Engine, public RocksDbLibrary {
     text += std::to_string(random_.Pick({256, 1024, 4096}));
     text += ";format_version=" + std::to_string(random_.Between(2, 5));
     text += random_.OneIn(2) ? ";filter_policy=bloomfilter:10:false" : "";
+    text += random_.OneIn(2) ? ";whole_key_filtering=false" : "";
+    if (random_.OneIn(3)) {
+      text +=
+          ";index_type=kTwoLevelIndexSearch;partition_filters=true;"
+          "metadata_block_size=1024";
+    }
     void* const options = NewOptions(text + "};");
     if (merges == "bytesor") {
       Call<void>("options_set_merge_operator", options,
@@ -552,22 +389,12 @@ class RocksDbEngine : public Engine, public RocksDbLibrary {
   void* read_options_ = nullptr;
   std::map<std::string, void*> handles_;
   std::vector<void*> all_options_;
-};
-
-// The two engines in the order of a session: which writes, and which reads.
-struct EnginePair {
-  explicit EnginePair(Rng* random) : varve(random), rocksdb(random) {}
-
-  std::pair<Engine*, Engine*> Shuffled(Rng* random) {
-    if (random->OneIn(2)) return {&varve, &rocksdb};
-    return {&rocksdb, &varve};
-  }
-  const char* WriterName(const Engine* writer) const {
-    return writer == &varve ? "Varve wrote" : "RocksDB wrote";
-  }
-
-  VarveEngine varve;
-  RocksDbEngine rocksdb;
+  struct {
+    void* database = nullptr;
+    size_t count = 0;
+    char** names = nullptr;
+    void** families = nullptr;
+  } loaded_;
 };
 
 }  // namespace varve::test
