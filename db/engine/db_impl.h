@@ -69,14 +69,6 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   // durable.
   Status Open(bool name_is_safe = false,
               const std::vector<ColumnFamilyDescriptor>& others = {});
-  // As DB::Open. Set *engine to the DB below *db, which may fold keys.
-  static Status OpenWithEngine(const Options& options, const std::string& path,
-                               std::unique_ptr<DB>* db, DBImpl** engine);
-  static Status OpenWithEngine(
-      const DBOptions& options, const std::string& path,
-      const std::vector<ColumnFamilyDescriptor>& families,
-      std::vector<ColumnFamilyHandle*>* handles, std::unique_ptr<DB>* db,
-      DBImpl** engine);
   // Returns the statistics, or null.
   StatisticsImpl* stats() const { return core_.stats; }
   // Returns a new handle of a live family. REQUIRES: there is one of that name.

@@ -69,7 +69,7 @@ Status OpenFamilies(const DBOptions& options, const std::string& path,
                     bool read_only,
                     const std::vector<ColumnFamilyDescriptor>& families,
                     std::vector<ColumnFamilyHandle*>* handles,
-                    std::unique_ptr<DB>* db, DBImpl** engine = nullptr) {
+                    std::unique_ptr<DB>* db) {
   db->reset();
   handles->clear();
   const ColumnFamilyDescriptor* default_family = nullptr;
@@ -98,7 +98,6 @@ Status OpenFamilies(const DBOptions& options, const std::string& path,
   for (const ColumnFamilyDescriptor& family : families) {
     handles->push_back(impl->NewHandle(family.name));
   }
-  if (engine != nullptr) *engine = impl;
   return status;
 }
 
@@ -201,19 +200,6 @@ Status DB::OpenForReadOnly(const DBOptions& options, const std::string& path,
   return OpenFamilies(options, path, true, families, handles, db);
 }
 
-Status DBImpl::OpenWithEngine(const Options& options, const std::string& path,
-                              std::unique_ptr<DB>* db, DBImpl** engine) {
-  return OpenDb(options, path, false, {}, db, engine);
-}
-
-Status DBImpl::OpenWithEngine(
-    const DBOptions& options, const std::string& path,
-    const std::vector<ColumnFamilyDescriptor>& families,
-    std::vector<ColumnFamilyHandle*>* handles, std::unique_ptr<DB>* db,
-    DBImpl** engine) {
-  return OpenFamilies(options, path, false, families, handles, db, engine);
-}
-
 Status DB::ListColumnFamilies(const DBOptions& options, const std::string& path,
                               std::vector<std::string>* names) {
   names->clear();
@@ -252,7 +238,7 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
              [this]() VARVE_REQUIRES(kDbMutex) {
                if (WatchesQuietLocked()) quiet_watch_.StartLocked();
              }}),
-      handles_(std::make_shared<FamilyHandles>(&core_)),
+      handles_(std::make_shared<FamilyHandles>(this, &core_)),
       default_handle_(std::make_unique<FamilyHandle>(&core_.default_family,
                                                      handles_, false)),
       flusher_(core_),

@@ -33,6 +33,12 @@ FamilyHandle::~FamilyHandle() {
   owner_->ReleaseLocked(family_);
 }
 
+DBImpl* FamilyHandle::EngineOf(const ColumnFamilyHandle& handle) {
+  return IsAlive(handle)
+             ? static_cast<const FamilyHandle&>(handle).owner_->engine_
+             : nullptr;
+}
+
 Status FamilyHandle::GetDescriptor(ColumnFamilyDescriptor* descriptor) {
   if (family_ == nullptr || owner_->is_abandoned_) {
     return Status::ShutdownInProgress("the handle's DB is gone");

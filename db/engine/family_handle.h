@@ -16,6 +16,7 @@
 
 namespace varve {
 
+class DBImpl;
 class FamilyHandles;
 class MergeOperator;
 class SliceTransform;
@@ -56,6 +57,9 @@ class FamilyHandle final : public ColumnFamilyHandle {
                ? nullptr
                : static_cast<const FamilyHandle&>(handle).merge_operator_;
   }
+  // Returns the DB of a handle, or null for a dead handle and for an object of
+  // another class.
+  static DBImpl* EngineOf(const ColumnFamilyHandle& handle);
   // Returns the prefix_extractor of the handle's family, or null.
   static std::shared_ptr<const SliceTransform> ExtractorOf(
       const ColumnFamilyHandle& handle) {
@@ -103,8 +107,8 @@ class FamilyHandle final : public ColumnFamilyHandle {
 // keep this object. Thread-safety: thread-safe.
 class FamilyHandles {
  public:
-  // `core` must outlive this object, unless Orphan or Abandon was called.
-  explicit FamilyHandles(DbCore* core) : core_(core) {}
+  // Both must outlive this object, unless Orphan or Abandon was called.
+  FamilyHandles(DBImpl* engine, DbCore* core) : engine_(engine), core_(core) {}
   FamilyHandles(const FamilyHandles&) = delete;
   FamilyHandles& operator=(const FamilyHandles&) = delete;
 
@@ -120,6 +124,7 @@ class FamilyHandles {
   // Releases a handle's reference to its family.
   void ReleaseLocked(ColumnFamily* family) VARVE_REQUIRES(kDbMutex);
 
+  DBImpl* const engine_;
   DbCore* const core_;
   std::unordered_set<FamilyHandle*> handles_ VARVE_GUARDED_BY(kDbMutex);
   bool is_abandoned_ = false;  // No call overlaps the end of a DB.

@@ -222,9 +222,12 @@ Status FilesError() {
 class FoldingDb final : public StackableDB {
  public:
   FoldingDb(std::unique_ptr<DB> db, KeyFolding folding)
-      : StackableDB(std::move(db)), db_(base()), folding_(folding) {
+      : StackableDB(std::move(db)), db_(GetBaseDB()), folding_(folding) {
     CountPath(PathCounter::kFoldingOpen);
   }
+
+  // The DB below knows no case-insensitive keys.
+  DB* GetRootDB() override { return this; }
 
   // The keys in the files may not be folded.
   Status IngestExternalFiles(
@@ -503,7 +506,7 @@ class FoldingDb final : public StackableDB {
     folded->Trim();
   }
 
-  DB* const db_;  // base()
+  DB* const db_;  // GetBaseDB()
   const KeyFolding folding_;
 };
 

@@ -3,6 +3,7 @@
 
 #include <utility>
 
+#include "db/engine/family_handle.h"
 #include "db/transaction/optimistic_transaction.h"
 
 namespace varve {
@@ -11,13 +12,9 @@ namespace {
 
 class OptimisticTransactionDbImpl final : public OptimisticTransactionDB {
  public:
-  OptimisticTransactionDbImpl(std::unique_ptr<DB> db, DBImpl* engine, Env* env)
+  explicit OptimisticTransactionDbImpl(std::unique_ptr<DB> db)
       : OptimisticTransactionDB(std::move(db)),
-        context_{.db = base(),
-                 .engine = engine,
-                 .default_family = engine->DefaultColumnFamily(),
-                 .env = env,
-                 .stats = engine->stats()} {}
+        context_(Context(GetBaseDB())) {}
 
   Transaction* BeginTransaction(const WriteOptions& write_options,
                                 const OptimisticTransactionOptions& options,
@@ -31,6 +28,15 @@ class OptimisticTransactionDbImpl final : public OptimisticTransactionDB {
   }
 
  private:
+  static TransactionContext Context(DB* db) {
+    DBImpl* const engine = FamilyHandle::EngineOf(*db->DefaultColumnFamily());
+    return {.db = db,
+            .engine = engine,
+            .default_family = engine->DefaultColumnFamily(),
+            .env = engine->GetEnv(),
+            .stats = engine->stats()};
+  }
+
   const TransactionContext context_;
 };
 
@@ -41,11 +47,9 @@ Status OptimisticTransactionDB::Open(
     std::unique_ptr<OptimisticTransactionDB>* db) {
   db->reset();
   std::unique_ptr<DB> opened;
-  DBImpl* engine = nullptr;
-  Status status = DBImpl::OpenWithEngine(options, path, &opened, &engine);
+  Status status = DB::Open(options, path, &opened);
   if (!status.ok()) return status;
-  *db = std::make_unique<OptimisticTransactionDbImpl>(std::move(opened), engine,
-                                                      options.env);
+  *db = std::make_unique<OptimisticTransactionDbImpl>(std::move(opened));
   return status;
 }
 
@@ -56,12 +60,9 @@ Status OptimisticTransactionDB::Open(
     std::unique_ptr<OptimisticTransactionDB>* db) {
   db->reset();
   std::unique_ptr<DB> opened;
-  DBImpl* engine = nullptr;
-  Status status = DBImpl::OpenWithEngine(options, path, families, handles,
-                                         &opened, &engine);
+  Status status = DB::Open(options, path, families, handles, &opened);
   if (!status.ok()) return status;
-  *db = std::make_unique<OptimisticTransactionDbImpl>(std::move(opened), engine,
-                                                      options.env);
+  *db = std::make_unique<OptimisticTransactionDbImpl>(std::move(opened));
   return status;
 }
 

@@ -35,17 +35,16 @@ int64_t LockTimeoutUs(int64_t timeout_ms) {
   return timeout_ms * 1000;
 }
 
-TransactionDbImpl::TransactionDbImpl(std::unique_ptr<DB> db, DBImpl* engine,
-                                     Env* env,
+TransactionDbImpl::TransactionDbImpl(std::shared_ptr<DB> db, DBImpl* engine,
                                      const TransactionDBOptions& options)
     : TransactionDB(std::move(db)),
       options_(options),
-      context_{.db = base(),
+      context_{.db = GetBaseDB(),
                .engine = engine,
                .default_family = engine->DefaultColumnFamily(),
-               .env = env,
+               .env = engine->GetEnv(),
                .stats = engine->stats()},
-      locks_(TableOptions(env, options)) {}
+      locks_(TableOptions(context_.env, options)) {}
 
 TransactionDbImpl::~TransactionDbImpl() {
   std::unordered_set<PessimisticTransaction*> left;
@@ -124,14 +123,14 @@ Status TransactionDbImpl::Put(const WriteOptions& options,
                               const Slice& value) {
   WriteLocks locks(this);
   Status status = LockKey(family, key, &locks);
-  return status.ok() ? base()->Put(options, family, key, value) : status;
+  return status.ok() ? GetBaseDB()->Put(options, family, key, value) : status;
 }
 
 Status TransactionDbImpl::Delete(const WriteOptions& options,
                                  ColumnFamilyHandle* family, const Slice& key) {
   WriteLocks locks(this);
   Status status = LockKey(family, key, &locks);
-  return status.ok() ? base()->Delete(options, family, key) : status;
+  return status.ok() ? GetBaseDB()->Delete(options, family, key) : status;
 }
 
 Status TransactionDbImpl::SingleDelete(const WriteOptions& options,
@@ -139,7 +138,7 @@ Status TransactionDbImpl::SingleDelete(const WriteOptions& options,
                                        const Slice& key) {
   WriteLocks locks(this);
   Status status = LockKey(family, key, &locks);
-  return status.ok() ? base()->SingleDelete(options, family, key) : status;
+  return status.ok() ? GetBaseDB()->SingleDelete(options, family, key) : status;
 }
 
 Status TransactionDbImpl::Merge(const WriteOptions& options,
@@ -147,14 +146,15 @@ Status TransactionDbImpl::Merge(const WriteOptions& options,
                                 const Slice& operand) {
   WriteLocks locks(this);
   Status status = LockKey(family, key, &locks);
-  return status.ok() ? base()->Merge(options, family, key, operand) : status;
+  return status.ok() ? GetBaseDB()->Merge(options, family, key, operand)
+                     : status;
 }
 
 Status TransactionDbImpl::DeleteRange(const WriteOptions& options,
                                       ColumnFamilyHandle* family,
                                       const Slice& begin, const Slice& end) {
   if (!options_.skip_concurrency_control) return NoRangeLocksError();
-  return base()->DeleteRange(options, family, begin, end);
+  return GetBaseDB()->DeleteRange(options, family, begin, end);
 }
 
 Status TransactionDbImpl::Write(const WriteOptions& options,
@@ -171,14 +171,14 @@ Status TransactionDbImpl::Write(
       !optimizations.skip_concurrency_control) {
     status = locks.LockAll(*batch);
   }
-  return status.ok() ? base()->Write(options, batch) : status;
+  return status.ok() ? GetBaseDB()->Write(options, batch) : status;
 }
 
 // ---- Column families --------------------------------------------------------
 
 Status TransactionDbImpl::DropColumnFamily(ColumnFamilyHandle* family) {
   const uint32_t id = family == nullptr ? 0 : family->GetID();
-  Status status = base()->DropColumnFamily(family);
+  Status status = GetBaseDB()->DropColumnFamily(family);
   if (status.ok()) locks_.DropFamily(id);
   return status;
 }
@@ -204,16 +204,6 @@ Status CheckTransactionOptions(const TransactionDBOptions& options) {
 
 }  // namespace
 
-Status TransactionDbImpl::Wrap(std::unique_ptr<DB> opened, DBImpl* engine,
-                               Env* env, const TransactionDBOptions& options,
-                               std::unique_ptr<TransactionDB>* db) {
-  auto created = std::make_unique<TransactionDbImpl>(std::move(opened), engine,
-                                                     env, options);
-  Status status = created->RecoverPrepared();
-  if (status.ok()) *db = std::move(created);
-  return status;
-}
-
 Status TransactionDbImpl::RecoverPrepared() {
   for (const PreparedSection& section : context_.engine->PreparedSections()) {
     auto transaction = std::make_unique<PessimisticTransaction>(
@@ -226,20 +216,36 @@ Status TransactionDbImpl::RecoverPrepared() {
   return Status::OK();
 }
 
+Status TransactionDB::WrapDB(std::shared_ptr<DB> db,
+                             const TransactionDBOptions& transaction_options,
+                             std::unique_ptr<TransactionDB>* wrapped) {
+  wrapped->reset();
+  Status status = CheckTransactionOptions(transaction_options);
+  if (!status.ok()) return status;
+  if (db == nullptr) return Status::InvalidArgument("WrapDB", "db is null");
+  const ColumnFamilyHandle* const family = db->DefaultColumnFamily();
+  DBImpl* const engine =
+      family == nullptr ? nullptr : FamilyHandle::EngineOf(*family);
+  if (engine == nullptr) {
+    return Status::InvalidArgument("WrapDB", "db was not opened by DB::Open");
+  }
+  auto created = std::make_unique<TransactionDbImpl>(std::move(db), engine,
+                                                     transaction_options);
+  status = created->RecoverPrepared();
+  if (status.ok()) *wrapped = std::move(created);
+  return status;
+}
+
 Status TransactionDB::Open(const Options& options,
                            const TransactionDBOptions& transaction_options,
                            const std::string& path,
                            std::unique_ptr<TransactionDB>* db) {
   db->reset();
   std::unique_ptr<DB> opened;
-  DBImpl* engine = nullptr;
   Status status = CheckTransactionOptions(transaction_options);
-  if (status.ok()) {
-    status = DBImpl::OpenWithEngine(options, path, &opened, &engine);
-  }
+  if (status.ok()) status = DB::Open(options, path, &opened);
   if (!status.ok()) return status;
-  return TransactionDbImpl::Wrap(std::move(opened), engine, options.env,
-                                 transaction_options, db);
+  return WrapDB(std::move(opened), transaction_options, db);
 }
 
 Status TransactionDB::Open(const DBOptions& options,
@@ -251,16 +257,11 @@ Status TransactionDB::Open(const DBOptions& options,
   db->reset();
   handles->clear();
   std::unique_ptr<DB> opened;
-  DBImpl* engine = nullptr;
   Status status = CheckTransactionOptions(transaction_options);
   if (status.ok()) {
-    status = DBImpl::OpenWithEngine(options, path, families, handles, &opened,
-                                    &engine);
+    status = DB::Open(options, path, families, handles, &opened);
   }
-  if (status.ok()) {
-    status = TransactionDbImpl::Wrap(std::move(opened), engine, options.env,
-                                     transaction_options, db);
-  }
+  if (status.ok()) status = WrapDB(std::move(opened), transaction_options, db);
   if (status.ok()) return status;
   for (ColumnFamilyHandle* const handle : *handles) delete handle;
   handles->clear();

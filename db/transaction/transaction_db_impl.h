@@ -26,17 +26,15 @@ int64_t LockTimeoutUs(int64_t timeout_ms);
 
 class TransactionDbImpl final : public TransactionDB {
  public:
-  TransactionDbImpl(std::unique_ptr<DB> db, DBImpl* engine, Env* env,
+  // `engine` is below `db`, which may fold keys.
+  TransactionDbImpl(std::shared_ptr<DB> db, DBImpl* engine,
                     const TransactionDBOptions& options);
   ~TransactionDbImpl() override;
   // See DBImpl::AbandonWith: threads of the parent may have held locks here.
   static void operator delete(TransactionDbImpl* db, std::destroying_delete_t);
 
-  // Creates the DB over an open one, with the prepared transactions that
-  // recovery has found.
-  static Status Wrap(std::unique_ptr<DB> opened, DBImpl* engine, Env* env,
-                     const TransactionDBOptions& options,
-                     std::unique_ptr<TransactionDB>* db);
+  // Creates the prepared transactions that the log has. Called once.
+  Status RecoverPrepared();
 
   Transaction* BeginTransaction(const WriteOptions& write_options,
                                 const TransactionOptions& options,
@@ -112,7 +110,6 @@ class TransactionDbImpl final : public TransactionDB {
   void Forget(PessimisticTransaction* transaction) VARVE_EXCLUDES(names_mutex_);
 
  private:
-  Status RecoverPrepared();
   Status LockKey(ColumnFamilyHandle* family, const Slice& key,
                  WriteLocks* locks);
 

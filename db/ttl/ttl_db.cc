@@ -121,7 +121,7 @@ class TtlDb final : public DBWithTTL {
 
   TtlDb(std::shared_ptr<DB> db, Env* env, Ttls ttls)
       : DBWithTTL(std::move(db)),
-        db_(base()),
+        db_(GetBaseDB()),
         env_(env),
         ttls_(std::move(ttls)) {}
 
@@ -337,7 +337,7 @@ class TtlDb final : public DBWithTTL {
     return found == ttls_.end() ? nullptr : found->second;
   }
 
-  DB* const db_;  // base()
+  DB* const db_;  // GetBaseDB()
   Env* const env_;
   Mutex mutex_;
   Ttls ttls_ VARVE_GUARDED_BY(mutex_);

@@ -603,6 +603,9 @@ class VARVE_EXPORT DB {
                                   ColumnFamilyHandle* family, const Slice& key,
                                   PinnableSlice* operands,
                                   GetMergeOperandsOptions* limits, int* count);
+  // Returns the DB that Open has created: this one, unless it wraps others.
+  // It is valid as long as this one.
+  virtual DB* GetRootDB() { return this; }
   // Returns the path that Open got, and its Env.
   virtual const std::string& GetName() const;
   virtual Env* GetEnv() const;

@@ -49,6 +49,10 @@ struct OptimisticTransactionOptions {
 // writers, including plain writes. So a commit never fails because a flush or
 // compaction has run, and there is no size of a history to choose.
 //
+// GetBaseDB() returns the DB without transactions. Commits find conflicts with
+// its writes, too, so it makes no difference which of the two DBs a program
+// uses for reads, writes and maintenance.
+//
 // Thread-safety: as DB's. Lifetime: as DB's; transactions must be destroyed
 // before.
 class VARVE_EXPORT OptimisticTransactionDB : public StackableDB {

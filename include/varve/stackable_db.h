@@ -44,8 +44,10 @@ class VARVE_EXPORT StackableDB : public DB {
   explicit StackableDB(std::shared_ptr<DB> db) : db_(std::move(db)) {}
   ~StackableDB() override = default;
 
-  // Returns the DB that calls are forwarded to.
-  DB* base() const { return db_.get(); }
+  // Returns the DB that calls are forwarded to. It is valid as long as this
+  // object, or longer if it is shared. Calls of it pass by this object.
+  DB* GetBaseDB() const { return db_.get(); }
+  DB* GetRootDB() override { return db_->GetRootDB(); }
 
   Status Close() override { return db_->Close(); }
   Status Put(const WriteOptions& options, const Slice& key,

@@ -134,6 +134,11 @@ struct VARVE_USES_CONTAINERS DeadlockPath {
 // It opens the same directories as DB and RocksDB's TransactionDB, and finds
 // the transactions in them that are prepared and not settled.
 //
+// GetBaseDB() returns the DB without transactions, for reads and maintenance.
+// Its writes neither take locks nor wait for them, so they can change a key
+// that a transaction has locked. Drop column families by the TransactionDB,
+// which then also releases their locks.
+//
 // Thread-safety: as DB's. Lifetime: as DB's; transactions must be destroyed
 // before.
 class VARVE_EXPORT TransactionDB : public StackableDB {
@@ -152,6 +157,22 @@ class VARVE_EXPORT TransactionDB : public StackableDB {
                      const std::vector<ColumnFamilyDescriptor>& families,
                      std::vector<ColumnFamilyHandle*>* handles,
                      std::unique_ptr<TransactionDB>* db);
+
+  // Creates a TransactionDB from an open DB, with the prepared transactions
+  // that its log has. `db` is destroyed with the TransactionDB unless it is
+  // shared; see above for writes to it. REQUIRES: no TransactionDB wraps `db`.
+  //
+  // `db` can be a StackableDB over a DB that Varve has opened. Transactions
+  // read by its functions, but Commit writes to its GetRootDB(). So it must not
+  // change keys or values, as DBWithTTL does.
+  //
+  // If the call fails, `db` is unchanged, and destroyed unless it is shared.
+  // Errors:
+  // - InvalidArgument: `db` is null or was not opened by Varve.
+  // - NotSupported: a write_policy other than WRITE_COMMITTED.
+  static Status WrapDB(std::shared_ptr<DB> db,
+                       const TransactionDBOptions& transaction_options,
+                       std::unique_ptr<TransactionDB>* wrapped);
 
   // Writes of the DB lock the keys of their updates, as a transaction with
   // default options, and can return the same errors. DeleteRange, and a batch

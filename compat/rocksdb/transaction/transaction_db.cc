@@ -27,7 +27,7 @@ OpenManner Manner(const rocksdb_transactiondb_options_t& options) {
         handle->transactions = std::make_shared<TransactionSupport>();
         handle->transactions->pessimistic = opened.get();
         handle->base = std::make_unique<rocksdb_t>();
-        handle->base->db = opened->base();
+        handle->base->db = opened->GetBaseDB();
         *db = std::move(opened);
         return status;
       }};

@@ -154,6 +154,7 @@ class DB {
 
   DB(const DB&) = delete;
   DB& operator=(const DB&) = delete;
+  virtual ~DB() = default;
 
   // Returns Varve's database, for its other calls.
   varve::DB* GetVarve() const { return db_.get(); }
@@ -548,15 +549,19 @@ class DB {
                      std::unique_ptr<Class>* db, const Opener& open) {
     std::unique_ptr<Class> opened(new Class(name, options.env));
     std::vector<std::shared_ptr<internal::ListenerAdapter>> adapters;
-    Status status = open(internal::ToVarve(options, &adapters), &opened->db_);
+    std::unique_ptr<varve::DB> rep;
+    Status status = open(internal::ToVarve(options, &adapters), &rep);
     db->reset();
     if (!status.ok()) return status;
+    opened->db_ = std::move(rep);
     for (const auto& adapter : adapters) adapter->SetDb(opened.get());
     *db = std::move(opened);
     return status;
   }
 
  private:
+  friend class TransactionDB;  // Is two DBs.
+
   using Open1 = Status (*)(const varve::Options&, const std::string&,
                            std::unique_ptr<varve::DB>*);
   static Status OpenDefault(Open1 open, const Options& options,
@@ -581,7 +586,7 @@ class DB {
 
   const std::string name_;
   Env* const env_;
-  std::unique_ptr<varve::DB> db_;
+  std::shared_ptr<varve::DB> db_;
 };
 
 // Releases its snapshot at its end.

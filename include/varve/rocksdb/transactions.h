@@ -104,9 +104,42 @@ class TransactionDB : public DB {
             return result;
           });
     });
-    if (status.ok()) (*db)->transactions_ = transactions;
+    if (status.ok()) {
+      std::unique_ptr<DB> base(new DB(name, options.env));
+      base->db_ = {std::shared_ptr<void>(), transactions->GetBaseDB()};
+      (*db)->Take(transactions, std::move(base));
+    }
     return status;
   }
+  // Changes nothing: Varve needs no other options for transactions.
+  static void PrepareWrap(DBOptions* /*options*/,
+                          std::vector<ColumnFamilyDescriptor>* /*families*/,
+                          std::vector<size_t>* compaction_enabled_cf_indices) {
+    compaction_enabled_cf_indices->clear();
+  }
+  // After an error, the caller still owns `db`.
+  static Status WrapDB(
+      DB* db, const TransactionDBOptions& transaction_options,
+      const std::vector<size_t>& /*compaction_enabled_cf_indices*/,
+      const std::vector<ColumnFamilyHandle*>& /*handles*/,
+      TransactionDB** wrapped) {
+    *wrapped = nullptr;
+    std::unique_ptr<varve::TransactionDB> rep;
+    Status status =
+        varve::TransactionDB::WrapDB(db->db_, transaction_options, &rep);
+    if (!status.ok()) return status;
+    *wrapped = new TransactionDB(db->name_, db->env_);
+    (*wrapped)->Take(rep.get(), std::unique_ptr<DB>(db));
+    (*wrapped)->db_ = std::move(rep);
+    return status;
+  }
+  // Listeners of the DB below are called until it is closed.
+  ~TransactionDB() override { db_.reset(); }
+
+  // The DB without transactions, whose writes take no locks. It is valid as
+  // long as this one.
+  DB* GetBaseDB() { return base_.get(); }
+  DB* GetRootDB() { return base_.get(); }
 
   using DB::Write;
   Status Write(const WriteOptions& options,
@@ -140,7 +173,14 @@ class TransactionDB : public DB {
  private:
   friend class DB;
   using DB::DB;
+
+  void Take(varve::TransactionDB* transactions, std::unique_ptr<DB> base) {
+    transactions_ = transactions;
+    base_ = std::move(base);
+  }
+
   varve::TransactionDB* transactions_ = nullptr;
+  std::unique_ptr<DB> base_;
 };
 
 class OptimisticTransactionDB : public DB {
@@ -181,6 +221,7 @@ class OptimisticTransactionDB : public DB {
     return transactions_->BeginTransaction(write_options, options, old);
   }
   DB* GetBaseDB() { return this; }
+  DB* GetRootDB() { return this; }
 
  private:
   friend class DB;

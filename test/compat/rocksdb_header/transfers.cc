@@ -163,10 +163,42 @@ void RunLocking(const std::string& path) {
   ShowAll("batch", it.get());
 }
 
+// Opens the database of RunLocking as a DB, and wraps it.
+void RunWrapped(const std::string& path) {
+  rocksdb::DBOptions options;
+  std::vector<rocksdb::ColumnFamilyDescriptor> families = {
+      {rocksdb::kDefaultColumnFamilyName, rocksdb::ColumnFamilyOptions()}};
+  std::vector<size_t> indices;
+  rocksdb::TransactionDB::PrepareWrap(&options, &families, &indices);
+  std::vector<rocksdb::ColumnFamilyHandle*> handles;
+  rocksdb::DB* plain = nullptr;
+  Require(rocksdb::DB::Open(options, path, families, &handles, &plain));
+  rocksdb::TransactionDBOptions db_options;
+  db_options.transaction_lock_timeout = 0;
+  rocksdb::TransactionDB* wrapped = nullptr;
+  Require(rocksdb::TransactionDB::WrapDB(plain, db_options, indices, handles,
+                                         &wrapped));
+  const std::unique_ptr<rocksdb::TransactionDB> db(wrapped);
+  const rocksdb::WriteOptions write;
+  const TransactionPtr one(db->BeginTransaction(write));
+  const TransactionPtr two(db->BeginTransaction(write));
+  Show("a to b", Transfer(one.get(), "a", "b", 10));
+  Show("b to c", Transfer(two.get(), "b", "c", 20));
+  rocksdb::DB* const base = db->GetBaseDB();
+  std::printf("base: %d %d\n", base == plain ? 1 : 0,
+              db->GetRootDB() == base ? 1 : 0);
+  Show("plain", base->Put(write, "a", "0"));
+  ShowAll("base", base);
+  Show("commit one", one->Commit());
+  ShowAll("wrapped", db.get());
+  for (rocksdb::ColumnFamilyHandle* const handle : handles) delete handle;
+}
+
 }  // namespace
 
 int main(int /*argc*/, char** argv) {
   RunOptimistic(std::string(argv[1]) + ".optimistic");
   RunLocking(std::string(argv[1]) + ".locking");
+  RunWrapped(std::string(argv[1]) + ".locking");
   return 0;
 }

@@ -156,7 +156,7 @@ TEST_F(StackableDbTest, AReadTransactionReadsByTheWrapper) {
   auto inner = std::make_shared<PrefixingDb>(std::move(db_), "in/");
   PrefixingDb db(inner, "out/");
   ASSERT_TRUE(Ok(db.Put({}, "k", "1")));
-  EXPECT_EQ(Get(inner->base(), "in/out/k"), "1");
+  EXPECT_EQ(Get(inner->GetBaseDB(), "in/out/k"), "1");
   ReadTransaction read(&db);
   ASSERT_TRUE(Ok(db.Put({}, "k", "2")));
   db.reads = inner->reads = 0;

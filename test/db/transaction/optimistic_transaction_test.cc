@@ -114,6 +114,16 @@ TEST_F(OptimisticTransactionTest, FindsNewerPlainWrites) {
   EXPECT_EQ(Outside("a"), "other");
 }
 
+TEST_F(OptimisticTransactionTest, FindsNewerWritesOfTheBase) {
+  DB* const base = db_->GetBaseDB();
+  EXPECT_EQ(db_->GetRootDB(), base);
+  Begin();
+  EXPECT_TRUE(Ok(transaction_->Put("a", "mine")));
+  EXPECT_TRUE(Ok(base->Put({}, "a", "other")));
+  ExpectConflict();
+  EXPECT_EQ(Outside("a"), "other");
+}
+
 TEST_F(OptimisticTransactionTest, FindsCommitsOfOtherTransactions) {
   Begin();
   EXPECT_TRUE(Ok(transaction_->Put("a", "mine")));

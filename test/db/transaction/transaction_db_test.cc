@@ -518,5 +518,121 @@ TEST_F(TransactionDbTest, OpensWithPreparedUpdatesOfDroppedFamilies) {
   EXPECT_EQ(Outside("a"), "1");
 }
 
+// ---- Wrapping a DB ----------------------------------------------------------
+
+class WrapDbTest : public TransactionDbTest {
+ protected:
+  void TearDown() override {
+    Close();
+    plain_.reset();
+  }
+  void OpenPlain() {
+    std::unique_ptr<DB> opened;
+    ASSERT_TRUE(Ok(DB::Open(options_, path_, &opened)));
+    plain_ = std::move(opened);
+  }
+  Status Wrap(std::shared_ptr<DB> db) {
+    return TransactionDB::WrapDB(std::move(db), transaction_options_, &db_);
+  }
+
+  std::shared_ptr<DB> plain_;
+};
+
+TEST_F(WrapDbTest, FindsPreparedTransactions) {
+  first_ = Begin();
+  EXPECT_TRUE(Ok(first_->SetName("one")));
+  EXPECT_TRUE(Ok(first_->Put("a", "1")));
+  EXPECT_TRUE(Ok(first_->Prepare()));
+  Close();
+  OpenPlain();
+  EXPECT_TRUE(Ok(plain_->Put({}, "b", "1")));
+  ASSERT_TRUE(Ok(Wrap(std::move(plain_))));
+  ExpectTimeout(db_->Put({}, "a", "2"));
+  EXPECT_TRUE(Ok(db_->Put({}, "b", "2")));
+  first_.reset(db_->GetTransactionByName("one"));
+  ASSERT_NE(first_, nullptr);
+  EXPECT_TRUE(Ok(first_->Commit()));
+  EXPECT_EQ(Outside("a"), "1");
+  EXPECT_EQ(Outside("b"), "2");
+  // The DB was not shared, so it ends with its owner.
+  Close();
+  Open();
+  EXPECT_EQ(Outside("a"), "1");
+}
+
+TEST_F(WrapDbTest, LocksNoKeysOfTheBase) {
+  Close();
+  OpenPlain();
+  ColumnFamilyHandle* family = nullptr;
+  ASSERT_TRUE(Ok(plain_->CreateColumnFamily({}, "f", &family)));
+  ASSERT_TRUE(Ok(Wrap(plain_)));
+  EXPECT_EQ(db_->GetBaseDB(), plain_.get());
+  EXPECT_EQ(db_->GetRootDB(), plain_.get());
+  EXPECT_EQ(plain_->GetRootDB(), plain_.get());
+  first_ = Begin();
+  EXPECT_TRUE(Ok(first_->Put(family, "a", "1")));
+  ExpectTimeout(db_->Put({}, family, "a", "2"));
+  EXPECT_TRUE(Ok(db_->GetBaseDB()->Put({}, family, "a", "3")));
+  EXPECT_TRUE(Ok(first_->Commit()));
+  std::string value;
+  EXPECT_TRUE(Ok(plain_->Get({}, family, "a", &value)));
+  EXPECT_EQ(value, "1");
+  Close();
+  // The other share keeps the DB open.
+  EXPECT_TRUE(Ok(plain_->Get({}, family, "a", &value)));
+  ASSERT_TRUE(Ok(Wrap(plain_)));
+  EXPECT_TRUE(Ok(db_->DestroyColumnFamilyHandle(family)));
+}
+
+TEST_F(WrapDbTest, ReadsByAStackableDb) {
+  class Counting final : public StackableDB {
+   public:
+    using StackableDB::Get;
+    using StackableDB::StackableDB;
+    Status Get(const ReadOptions& options, ColumnFamilyHandle* family,
+               const Slice& key, std::string* value) override {
+      ++gets;
+      return StackableDB::Get(options, family, key, value);
+    }
+    int gets = 0;
+  };
+  Close();
+  options_.key_case = KeyCase::kInsensitive;
+  std::filesystem::remove_all(path_);
+  OpenPlain();
+  DB* const root = plain_.get();
+  const auto counting = std::make_shared<Counting>(std::move(plain_));
+  ASSERT_TRUE(Ok(Wrap(counting)));
+  EXPECT_EQ(db_->GetBaseDB(), counting.get());
+  EXPECT_EQ(db_->GetRootDB(), root);
+  BeginBoth();
+  EXPECT_TRUE(Ok(first_->Put("Key", "1")));
+  ExpectTimeout(second_->Put("KEY", "1"));
+  EXPECT_TRUE(Ok(first_->Commit()));
+  counting->gets = 0;
+  EXPECT_EQ(Lock(second_.get(), "key"), "1");
+  EXPECT_EQ(counting->gets, 1);
+}
+
+TEST_F(WrapDbTest, RefusesWhatItCannotWrap) {
+  class Foreign final : public StackableDB {
+   public:
+    using StackableDB::StackableDB;
+    ColumnFamilyHandle* DefaultColumnFamily() const override { return nullptr; }
+  };
+  Close();
+  EXPECT_TRUE(Wrap(nullptr).IsInvalidArgument());
+  OpenPlain();
+  EXPECT_TRUE(Wrap(std::make_shared<Foreign>(plain_)).IsInvalidArgument());
+  transaction_options_.write_policy = WRITE_PREPARED;
+  EXPECT_TRUE(Wrap(plain_).IsNotSupported());
+  EXPECT_EQ(db_, nullptr);
+  // It is as it was.
+  EXPECT_TRUE(Ok(plain_->Put({}, "a", "1")));
+  transaction_options_.write_policy = WRITE_COMMITTED;
+  ASSERT_TRUE(Ok(Wrap(plain_)));
+  EXPECT_EQ(Outside("a"), "1");
+}
+
 }  // namespace
 }  // namespace varve::test
