@@ -5,6 +5,7 @@
 // is needed and no longer. Method: single cases, on files in memory.
 
 #include "test/testing/db/prepared_fixture.h"
+#include "test/testing/env/pausing_env.h"
 #include "test/testing/test_headers.h"
 #include "varve/checkpoint.h"
 
@@ -250,6 +251,38 @@ TEST_F(DbPreparedTest, ALargeSectionIsCopiedSeldom) {
   EXPECT_LE(LogBytes(), 5u << 20);
   Kill();
   EXPECT_EQ(Prepared(), Names{"t"});
+}
+
+// The drop of a family ends the need for the log of the transaction, while a
+// flush has not yet ended the need for the log before its copy's.
+TEST_F(DbPreparedTest, ACopyIsDurableWithTheLogsBeforeIt) {
+  PausingEnv pausing(&env_);
+  options_.env = &pausing;
+  options_.max_total_wal_size = 128 << 10;
+  Open();
+  WriteBatch batch;
+  batch.Put("t", "v");
+  ASSERT_TRUE(Ok(db_->WritePrepared({.sync = true}, "t", &batch)));
+  Put("k", "old");
+  Flush();
+  pausing.KeepBack(Env::Priority::kHigh);
+  Put("k", "new");
+  const auto first_log = [this] {
+    uint64_t number = 0;
+    EXPECT_TRUE(db_->GetIntProperty("varve.min-log-number-to-keep", &number));
+    return number;
+  };
+  const uint64_t with_section = first_log();
+  ASSERT_TRUE(Ok(db_->Flush({.wait = false})));
+  ASSERT_TRUE(Ok(db_->DropColumnFamily(At("a"))));
+  EXPECT_GT(first_log(), with_section);  // The section was copied.
+  env_.SetFilesystemActive(false);
+  pausing.LetGo();
+  names_.pop_back();
+  PowerCut({.lose_everything_unsynced = true});
+  EXPECT_EQ(Prepared(), Names{"t"});
+  EXPECT_EQ(Get("k"), "new");
+  Drop();
 }
 
 TEST_F(DbPreparedTest, AnErrorOfTheLogPreparesNothing) {

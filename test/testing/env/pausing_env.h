@@ -1,8 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The environment of the operating system, in which background jobs wait until
-// a test lets them go.
+// An environment in which background jobs wait until a test lets them go.
 
 #include "test/testing/test_headers.h"
 #include "util/base/mutex.h"
@@ -13,7 +12,7 @@ namespace varve::test {
 // Thread-safety: thread-safe. REQUIRES: LetGo before a DB is closed.
 class PausingEnv : public EnvWrapper {
  public:
-  PausingEnv() : EnvWrapper(Env::Default()) {}
+  explicit PausingEnv(Env* target = Env::Default()) : EnvWrapper(target) {}
 
   Status Schedule(std::function<void()> work, Priority priority) override {
     MutexLock lock(&mu_);
