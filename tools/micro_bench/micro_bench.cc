@@ -11,15 +11,23 @@
 
 #include "tools/micro_bench/micro_bench.h"
 
+#include <malloc.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <atomic>
 #include <cstdio>
 #include <filesystem>
+#include <fstream>
 #include <mutex>
 #include <string_view>
+
+// Null without jemalloc, with which the tools may be linked.
+extern "C" __attribute__((weak)) int mallctl(const char* name, void* old,
+                                             size_t* old_bytes, void* next,
+                                             size_t next_bytes);
 
 namespace varve::bench {
 
@@ -40,6 +48,32 @@ void Must(const Status& status) {
   if (status.ok()) return;
   fprintf(stderr, "micro_bench: %s\n", status.ToString().c_str());
   exit(1);
+}
+
+std::string RandomValue(Random* random, size_t bytes) {
+  std::string value(bytes, 0);
+  for (char& byte : value) byte = static_cast<char>(random->Next());
+  return value;
+}
+
+double ResidentBytes() {
+  std::ifstream statm("/proc/self/statm");
+  size_t total_pages = 0;
+  size_t resident_pages = 0;
+  statm >> total_pages >> resident_pages;
+  return static_cast<double>(resident_pages) *
+         static_cast<double>(sysconf(_SC_PAGESIZE));
+}
+
+double HeapBytes() {
+  if (mallctl == nullptr) return static_cast<double>(mallinfo2().uordblks);
+  // Setting the epoch refreshes the statistics.
+  uint64_t epoch = 1;
+  size_t bytes = 0;
+  size_t size = sizeof(bytes);
+  mallctl("epoch", nullptr, nullptr, &epoch, sizeof(epoch));
+  mallctl("stats.allocated", &bytes, &size, nullptr, 0);
+  return static_cast<double>(bytes);
 }
 
 struct ThreadsThatStay::State {

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "experimental/ablation.h"
+#include "util/base/random.h"
 #include "varve/db.h"
 
 namespace varve::bench {
@@ -47,6 +48,17 @@ class TempDirectory {
 
 // Ends the program if the status is not OK.
 void Must(const Status& status);
+
+// The same random values in every run.
+constexpr uint64_t kSeed = 1;
+
+// Returns bytes that do not compress.
+std::string RandomValue(Random* random, size_t bytes);
+
+// Return the bytes of this process that are in memory, and those that it has
+// allocated on the heap and not freed.
+double ResidentBytes();
+double HeapBytes();
 
 // Threads with small stacks that have each run a function, and live until the
 // object is destroyed.

@@ -31,17 +31,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr uint64_t kSeed = 1;
-
 double Seconds(Clock::duration duration) {
   return std::chrono::duration<double>(duration).count();
-}
-
-// Returns bytes that do not compress.
-std::string RandomValue(Random* random, size_t bytes) {
-  std::string value(bytes, 0);
-  for (char& byte : value) byte = static_cast<char>(random->Next());
-  return value;
 }
 
 std::string Key(uint64_t number) {

@@ -7,7 +7,8 @@
 
 #include <unistd.h>
 
-#include <fstream>
+#include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <string>
 #include <vector>
@@ -44,6 +45,14 @@ class TransactionBench {
                Contended<BeginLocking, TransactionKeys::kCold>);
     Add("Idle/optimistic", Idle<BeginOptimistic>)->Iterations(1);
     Add("Idle/locking", Idle<BeginLocking>)->Iterations(1);
+    Add("OpenBesideWrites/optimistic", OpenBesideWrites)
+        ->Iterations(1)
+        ->UseRealTime()
+        ->Unit(benchmark::kSecond)
+        ->ArgNames({"megabytes", "open"})
+        ->Args({64, 1})
+        ->Args({2048, 1})
+        ->Args({2048, 0});
   }
 
  private:
@@ -160,15 +169,6 @@ class TransactionBench {
     state.SetLabel(Engine::Label());
   }
 
-  static double ResidentBytes() {
-    std::ifstream statm("/proc/self/statm");
-    size_t total_pages = 0;
-    size_t resident_pages = 0;
-    statm >> total_pages >> resident_pages;
-    return static_cast<double>(resident_pages) *
-           static_cast<double>(sysconf(_SC_PAGESIZE));
-  }
-
   // The memory that each of many transactions takes.
   template <Begin begin>
   static void Idle(benchmark::State& state) {
@@ -180,6 +180,69 @@ class TransactionBench {
       state.counters["bytes"] = (ResidentBytes() - before) / kCount;
     }
     state.SetLabel(Engine::Label());
+  }
+
+  static uint64_t Number(typename Engine::OptimisticTransactionDB* db,
+                         const char* property) {
+    uint64_t number = 0;
+    db->GetIntProperty(property, &number);
+    return number;
+  }
+  static void AwaitBackgroundWork(
+      typename Engine::OptimisticTransactionDB* db) {
+    for (const char* const property :
+         {"rocksdb.mem-table-flush-pending", "rocksdb.num-running-flushes",
+          "rocksdb.compaction-pending", "rocksdb.num-running-compactions"}) {
+      while (Number(db, property) > 0) usleep(10000);
+    }
+  }
+
+  // A transaction that has read and written a key is open while others write
+  // values of 1,000 bytes; with open:0, it begins after the writes. "After" is
+  // when flushes and compactions have ended.
+  // memtables_MB are all memtables in memory, and the label tells how the
+  // commit ended.
+  static void OpenBesideWrites(benchmark::State& state) {
+    constexpr size_t kValueBytes = 1000;
+    constexpr double kMega = 1e6;
+    const TempDirectory directory;
+    const auto db = Engine::OpenOptimistic(directory.path());
+    LockKeyWalk walk(LockKeysUsed::kCold, 0);
+    Random random(kSeed);
+    for (auto _ : state) {
+      Engine::Check(db->Put(WriteOptions(), "account", "90"));
+      std::unique_ptr<Transaction> transaction;
+      const auto begin = [&] {
+        std::string value;
+        transaction.reset(db->BeginTransaction(WriteOptions()));
+        Engine::Check(
+            transaction->GetForUpdate(ReadOptions(), "account", &value));
+        Engine::Check(transaction->Put("account", "80"));
+      };
+      const bool is_open = state.range(1) != 0;
+      if (is_open) begin();
+      state.counters["resident_before_MB"] = ResidentBytes() / kMega;
+      state.counters["heap_before_MB"] = HeapBytes() / kMega;
+      double peak = 0;
+      const auto count =
+          static_cast<uint64_t>(state.range(0)) * 1000000 / kValueBytes;
+      for (uint64_t i = 0; i < count; ++i) {
+        Engine::Check(db->Put(WriteOptions(), walk.Next(),
+                              RandomValue(&random, kValueBytes)));
+        if (i % 10000 == 0) peak = std::max(peak, ResidentBytes());
+      }
+      AwaitBackgroundWork(db.get());
+      state.counters["resident_peak_MB"] = peak / kMega;
+      state.counters["resident_after_MB"] = ResidentBytes() / kMega;
+      state.counters["heap_after_MB"] = HeapBytes() / kMega;
+      state.counters["memtables_MB"] =
+          static_cast<double>(Number(db.get(), "rocksdb.size-all-mem-tables")) /
+          kMega;
+      if (!is_open) begin();
+      const auto committed = transaction->Commit();
+      state.counters["committed"] = committed.ok() ? 1 : 0;
+      state.SetLabel(Engine::Label() + (" " + committed.ToString()));
+    }
   }
 };
 
