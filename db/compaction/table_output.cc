@@ -74,7 +74,6 @@ TableBuilderOptions TableFormOf(const Options& options,
       options.index_type == IndexType::kTwoLevelIndexSearch;
   form.partition_filters = options.partition_filters;
   form.metadata_block_size = options.metadata_block_size;
-  form.prefix_extractor = options.prefix_extractor;
   form.whole_key_filtering = options.whole_key_filtering;
   if (options.merge_operator != nullptr) {
     form.merge_operator_name = options.merge_operator->Name();
@@ -104,6 +103,7 @@ Status TableOutput::Open() {
   if (!status.ok()) return status;
   TableBuilderOptions options = TableFormOf(*context_.options, compression_);
   options.comparator = context_.comparator;
+  options.prefix_extractor = context_.prefix_extractor;
   options.db_identity = context_.db_identity;
   options.session_identity = context_.session_identity;
   options.column_family_id = context_.family_id;

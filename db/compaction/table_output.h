@@ -20,7 +20,8 @@
 namespace varve {
 
 // Returns what the options of a family say of its tables. `compression` is
-// the table's. The comparator, and what the table says of itself, are not set.
+// the table's. The comparator, the prefix_extractor, which may change, and what
+// the table says of itself are not set.
 TableBuilderOptions TableFormOf(const Options& options,
                                 CompressionType compression);
 
@@ -35,6 +36,8 @@ struct TableOutputContext {
   std::string db_path;
   Env* env = nullptr;
   const Options* options = nullptr;
+  // The options' as of the job's begin; theirs may change.
+  std::shared_ptr<const SliceTransform> prefix_extractor;
   const InternalKeyComparator* comparator = nullptr;
   std::string db_identity;
   std::string session_identity;

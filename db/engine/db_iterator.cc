@@ -887,6 +887,10 @@ Status Iterator::Refresh(const Snapshot* /*snapshot*/) {
   return Status::NotSupported("the iterator cannot be refreshed");
 }
 
+std::shared_ptr<const SliceTransform> Iterator::prefix_extractor() const {
+  return nullptr;
+}
+
 std::unique_ptr<Iterator> NewErrorIterator(Status status) {
   return std::make_unique<ErrorIterator>(std::move(status));
 }

@@ -26,8 +26,12 @@ Status DBImpl::SetOptions(ColumnFamilyHandle* handle,
     if (status.ok()) status = CheckOptions(changed);
     if (!status.ok()) return status;
     RaiseNumbers(&changed);
+    const bool has_new_extractor =
+        changed.prefix_extractor != family->options().prefix_extractor;
     // Other fields are read without the mutex, so none but these is written.
     CopyChangeable(OptionScope::kFamily, changed, family->mutable_options());
+    // Reads have the extractor from there.
+    if (has_new_extractor) core_.control.InstallSuperVersionLocked(family);
     core_.log_bound.UpdateLogSizeLocked();
     family->pace().MakeDueLocked();  // The log may have less space.
     NoteChangesLocked(family->name(), changes);

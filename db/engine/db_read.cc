@@ -611,11 +611,7 @@ std::unique_ptr<Iterator> DbReader::NewPlainIterator(ColumnFamily* family,
                                                      const ReadOptions& options,
                                                      SkipLimit* skip_limit) {
   DbIteratorParts parts;
-  // The database's own iterators see all keys.
-  if (!kOwn && family->options().prefix_extractor != nullptr) [[unlikely]] {
-    parts.prefixes =
-        PrefixUse(family->options(), family->comparator(), options);
-  }
+  parts.is_own = kOwn;
   Status status = BeginIterator(family, options, nullptr, &parts);
   if (!status.ok()) return NewErrorIterator(std::move(status));
   parts.comparator = &family->comparator();
@@ -626,7 +622,6 @@ std::unique_ptr<Iterator> DbReader::NewPlainIterator(ColumnFamily* family,
   RecordTick(stats_, Ticker::kIteratorsCreated);
   // relaxed: a count for Close, which no iterator's life overlaps.
   if (!kOwn) live_iterators_.fetch_add(1, std::memory_order_relaxed);
-  parts.is_own = kOwn;
   if (family != &family_) family->Ref();
   parts.owner = this;
   parts.family = family;
@@ -634,7 +629,22 @@ std::unique_ptr<Iterator> DbReader::NewPlainIterator(ColumnFamily* family,
   if (!parts.prefixes.any()) [[likely]]
     return iterator;
   return NewPrefixIterator(std::move(iterator), parts.prefixes,
+                           parts.super_version->prefix_extractor,
                            parts.comparator, options);
+}
+
+// For an iterator without the extractor of the SuperVersion: a new one takes
+// it, and a refreshed one goes on with its own, which tells nothing of sources.
+void DbReader::UsePrefixes(const ColumnFamily& family,
+                           const ReadOptions& options,
+                           const SuperVersion& super_version,
+                           DbIteratorParts* parts) {
+  if (parts->super_version != nullptr) {
+    parts->prefixes.asks_filters = false;
+  } else if (!parts->is_own) {  // The database's own iterators see all keys.
+    parts->prefixes = PrefixUse(*super_version.prefix_extractor,
+                                family.options(), family.comparator(), options);
+  }
 }
 
 Status DbReader::BeginIterator(ColumnFamily* family, const ReadOptions& options,
@@ -655,6 +665,10 @@ Status DbReader::BeginIterator(ColumnFamily* family, const ReadOptions& options,
   if (!status.ok()) {
     ReleaseSuperVersion(family, super_version);
     return status;
+  }
+  if (super_version->prefix_extractor.get() != parts->prefixes.extractor)
+      [[unlikely]] {
+    UsePrefixes(*family, options, *super_version, parts);
   }
   // An error must be seen, whatever the filters of the table say.
   if (tombstones != nullptr && tombstones->unread != nullptr) [[unlikely]]

@@ -92,6 +92,10 @@ class DbReader final : private IteratorOwner {
       ColumnFamily* family, const ReadOptions& options);
   Status BeginIterator(ColumnFamily* family, const ReadOptions& options,
                        IteratorState* reused, DbIteratorParts* parts) override;
+  [[gnu::noinline]] static void UsePrefixes(const ColumnFamily& family,
+                                            const ReadOptions& options,
+                                            const SuperVersion& super_version,
+                                            DbIteratorParts* parts);
   void ReleaseSuperVersion(ColumnFamily* family,
                            SuperVersion* super_version) override;
   void EndIterator(ColumnFamily* family, SuperVersion* super_version,

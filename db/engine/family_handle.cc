@@ -17,8 +17,7 @@ FamilyHandle::FamilyHandle(ColumnFamily* family,
       id_(is_counted ? family->id() : 0),
       comparator_(family->comparator().user_comparator()),
       folding_(KeyFoldingOf(owner_->core_->options)),
-      merge_operator_(family->options().merge_operator.get()),
-      prefix_extractor_(family->options().prefix_extractor) {
+      merge_operator_(family->options().merge_operator.get()) {
   db_number_ = owner_->core_->families.db_number();
   if (!is_counted_) return;
   MutexLock lock(owner_->core_->mutex());

@@ -19,7 +19,6 @@ namespace varve {
 class DBImpl;
 class FamilyHandles;
 class MergeOperator;
-class SliceTransform;
 
 // A handle that a DB gave out. A read finds its family by one load.
 class FamilyHandle final : public ColumnFamilyHandle {
@@ -60,13 +59,6 @@ class FamilyHandle final : public ColumnFamilyHandle {
   // Returns the DB of a handle, or null for a dead handle and for an object of
   // another class.
   static DBImpl* EngineOf(const ColumnFamilyHandle& handle);
-  // Returns the prefix_extractor of the handle's family, or null.
-  static std::shared_ptr<const SliceTransform> ExtractorOf(
-      const ColumnFamilyHandle& handle) {
-    return handle.db_number_ == 0
-               ? nullptr
-               : static_cast<const FamilyHandle&>(handle).prefix_extractor_;
-  }
   // Returns whether the handles are of two DBs. A dead handle is of none.
   static bool AreOfTwoDbs(const ColumnFamilyHandle& a,
                           const ColumnFamilyHandle& b) {
@@ -100,7 +92,6 @@ class FamilyHandle final : public ColumnFamilyHandle {
   const Comparator* const comparator_;
   const KeyFolding folding_;
   const MergeOperator* merge_operator_;  // Null once the DB was destroyed.
-  const std::shared_ptr<const SliceTransform> prefix_extractor_;
 };
 
 // The handles that a DB has given out. After Abandon, the handles that are left

@@ -28,6 +28,7 @@ struct SstFileWriter::Rep {
     table_options = TableFormOf(
         options, options.bottommost_compression.value_or(options.compression));
     table_options.comparator = &comparator;
+    table_options.prefix_extractor = options.prefix_extractor;
     table_options.db_identity = kWriterIdentity;
     table_options.session_identity = NewSessionIdentity();
     table_options.column_family_id =

@@ -73,11 +73,18 @@ void ColumnFamily::SetOutputContext(const std::string& db_path,
   output_context_.db_path = db_path;
   output_context_.env = env_;
   output_context_.options = options_;
+  output_context_.prefix_extractor = options_->prefix_extractor;
   output_context_.comparator = &comparator_;
   output_context_.db_identity = db_identity;
   output_context_.session_identity = session_identity;
   output_context_.family_id = id();
   output_context_.family_name = name_;
+}
+
+TableOutputContext ColumnFamily::OutputContextLocked() const {
+  TableOutputContext context = output_context_;
+  context.prefix_extractor = options_->prefix_extractor;
+  return context;
 }
 
 void ColumnFamily::EmptyLocked() {
@@ -111,6 +118,7 @@ void ColumnFamily::InstallSuperVersionLocked(bool closed) {
   for (MemTable* memtable : next->immutable) memtable->Ref();
   next->version = versions_->current();
   next->version->RefLocked();
+  next->prefix_extractor = options_->prefix_extractor;
   super_versions_.InstallLocked(next);
 }
 

@@ -102,6 +102,8 @@ class ColumnFamily final : private SuperVersionDisposer {
                         const std::string& db_identity,
                         const std::string& session_identity);
   const TableOutputContext* output_context() const { return &output_context_; }
+  // Returns the settings for a job on an open database.
+  TableOutputContext OutputContextLocked() const VARVE_REQUIRES(kDbMutex);
   // Changes with leadership and the mutex held, so either suffices.
   bool is_dropped() const { return is_dropped_; }
   void SetDroppedLocked() VARVE_REQUIRES(kDbMutex) { is_dropped_ = true; }

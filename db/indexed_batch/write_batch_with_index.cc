@@ -282,6 +282,8 @@ std::unique_ptr<Iterator> WriteBatchWithIndex::NewMerged(
   FamilyIndex* in = nullptr;
   Status status = index()->FindFamily(family, &in);
   if (!status.ok()) return NewErrorIterator(std::move(status));
+  // The base ends with the prefix, and so must the batch.
+  auto extractor = base->prefix_extractor();
   std::unique_ptr<Iterator> merged = NewMergedIterator(
       {.index = index_.get(),
        .family = in,
@@ -290,13 +292,7 @@ std::unique_ptr<Iterator> WriteBatchWithIndex::NewMerged(
            family == nullptr ? nullptr : FamilyHandle::OperatorOf(*family),
        .options = options,
        .ends_with_batch = ends_with_batch});
-  if (options == nullptr || !options->prefix_same_as_start ||
-      family == nullptr ||
-      FamilyHandle::FoldingOf(*family) != KeyFolding::kNone) {
-    return merged;
-  }
-  // The base has ended with the prefix, the batch has not.
-  return StayInPrefix(std::move(merged), FamilyHandle::ExtractorOf(*family));
+  return StayInPrefix(std::move(merged), std::move(extractor));
 }
 
 Status WriteBatchWithIndex::GetFromBatch(ColumnFamilyHandle* family,

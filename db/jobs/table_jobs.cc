@@ -34,6 +34,7 @@ TableJobs::FamilyFlush TableJobs::BeginFlushLocked(ColumnFamily* family,
       {begin, begin + static_cast<std::ptrdiff_t>(info.memtables)},
       core_.versions->NewFileNumber(),
       family->version(),
+      family->OutputContextLocked(),
       {},
       {}};
   uint64_t entries = 0;
@@ -60,7 +61,7 @@ Status TableJobs::WriteTable(FamilyFlush* flush) const {
   status = core_.space.CheckFlush();
   if (!status.ok()) return status;
   CompactionIterator::Drops drops;
-  status = FlushMemTables({.context = *flush->family->output_context(),
+  status = FlushMemTables({.context = flush->context,
                            .version = *flush->version,
                            .memtables = flush->memtables,
                            .file_number = flush->number,
@@ -240,12 +241,13 @@ Status TableJobs::CompactLocked(ColumnFamily* family,
   const TableSpace::Reservation room(&core_.space, compaction.InputBytes());
   if (!room.status().ok()) return room.status();
   CompactionResult result;
+  const TableOutputContext context = family->OutputContextLocked();
   core_.mutex()->Unlock();
   const std::vector<SequenceNumber> snapshots = ScanSnapshots();
   Status status = core_.directory.Verify();
   if (status.ok()) {
     status = RunCompaction(
-        *family->output_context(), compaction, family->table_cache(), snapshots,
+        context, compaction, family->table_cache(), snapshots,
         [this] { return core_.versions->NewFileNumber(); },
         core_.scheduler.stop_flag(), &edit, &result);
   }

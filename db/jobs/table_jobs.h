@@ -67,6 +67,7 @@ class TableJobs {
     std::vector<MemTable*> memtables;
     uint64_t number;   // Of the table.
     Version* version;  // A reference is held while the table is written.
+    TableOutputContext context;
     VersionEdit edit;
     Status status;
 

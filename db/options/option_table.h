@@ -77,7 +77,7 @@ struct OptionField {
 };
 
 // DB::SetOptions, or DB::SetDBOptions, may change the option. The engine reads
-// it with the DB mutex held.
+// it with the DB mutex held, and the prefix_extractor in a SuperVersion, too.
 constexpr unsigned kMayChange = 1;
 // Smaller numbers are raised to the low bound.
 constexpr unsigned kRaise = 2;
@@ -179,7 +179,7 @@ inline constexpr OptionRow kOptionTable[] = {
      {1, uint64_t{1} << 30}},
     {"partition_filters", &Options::partition_filters},
     {"allow_ingest_behind", &Options::allow_ingest_behind},
-    {"prefix_extractor", &Options::prefix_extractor},
+    {"prefix_extractor", &Options::prefix_extractor, kMayChange},
     {"whole_key_filtering", &Options::whole_key_filtering},
     {"memtable_prefix_bloom_size_ratio",
      &Options::memtable_prefix_bloom_size_ratio,

@@ -30,9 +30,11 @@ bool EndOfPrefix(const Slice& prefix, std::string* end) {
 class PrefixIterator final : public Iterator {
  public:
   PrefixIterator(std::unique_ptr<BoundedIterator> base, const PrefixUse& use,
+                 std::shared_ptr<const SliceTransform> extractor,
                  const InternalKeyComparator* comparator,
                  const ReadOptions& options)
-      : base_(std::move(base)),
+      : extractor_(std::move(extractor)),
+        base_(std::move(base)),
         use_(use),
         comparator_(*comparator),
         given_lower_(options.iterate_lower_bound),
@@ -91,6 +93,9 @@ class PrefixIterator final : public Iterator {
     valid_ = false;
     is_empty_ = false;
     return base_->Refresh(snapshot);
+  }
+  std::shared_ptr<const SliceTransform> prefix_extractor() const override {
+    return use_.stays_in_prefix ? extractor_ : nullptr;
   }
 
  private:
@@ -175,6 +180,8 @@ class PrefixIterator final : public Iterator {
            (EndOfPrefix(prefix_, &end_) && given_upper_->compare(end_) <= 0);
   }
 
+  // Keeps use_'s for a refreshed base, which has none.
+  const std::shared_ptr<const SliceTransform> extractor_;
   const std::unique_ptr<BoundedIterator> base_;
   const PrefixUse use_;
   const InternalKeyComparator& comparator_;
@@ -212,6 +219,9 @@ class StayingIterator final : public ForwardingIterator {
     StayAt(target);
     ForwardingIterator::SeekForPrev(target);
   }
+  std::shared_ptr<const SliceTransform> prefix_extractor() const override {
+    return extractor_;
+  }
 
  private:
   void StayAt(const Slice& key) {
@@ -239,10 +249,11 @@ class StayingIterator final : public ForwardingIterator {
 
 }  // namespace
 
-PrefixUse::PrefixUse(const ColumnFamilyOptions& family,
+PrefixUse::PrefixUse(const SliceTransform& its_extractor,
+                     const ColumnFamilyOptions& family,
                      const InternalKeyComparator& comparator,
                      const ReadOptions& options)
-    : extractor(family.prefix_extractor.get()),
+    : extractor(&its_extractor),
       stays_in_prefix(options.prefix_same_as_start),
       by_bounds(options.auto_prefix_mode && !stays_in_prefix) {
   has_length = comparator.bytewise() && extractor->FullLengthEnabled(&length);
@@ -256,9 +267,10 @@ PrefixUse::PrefixUse(const ColumnFamilyOptions& family,
 
 std::unique_ptr<Iterator> NewPrefixIterator(
     std::unique_ptr<BoundedIterator> base, const PrefixUse& use,
+    std::shared_ptr<const SliceTransform> extractor,
     const InternalKeyComparator* comparator, const ReadOptions& options) {
-  return std::make_unique<PrefixIterator>(std::move(base), use, comparator,
-                                          options);
+  return std::make_unique<PrefixIterator>(
+      std::move(base), use, std::move(extractor), comparator, options);
 }
 
 std::unique_ptr<Iterator> StayInPrefix(

@@ -44,8 +44,10 @@ class BoundedIterator : public Iterator {
 struct PrefixUse {
   // Nothing.
   PrefixUse() = default;
-  // As the options say. REQUIRES: the family has a prefix_extractor.
-  PrefixUse(const ColumnFamilyOptions& family,
+  // As the options say. Those of the family that change while the DB is open
+  // are not read.
+  PrefixUse(const SliceTransform& its_extractor,
+            const ColumnFamilyOptions& family,
             const InternalKeyComparator& comparator,
             const ReadOptions& options);
 
@@ -63,10 +65,11 @@ struct PrefixUse {
   bool MayNoteWalks() const { return !asks_filters || has_length; }
 };
 
-// Returns an iterator over the base. The comparator, the extractor, and the
-// bounds in the options must outlive it.
+// Returns an iterator over the base. `extractor` is the one of `use`. The
+// comparator and the bounds in the options must outlive the iterator.
 std::unique_ptr<Iterator> NewPrefixIterator(
     std::unique_ptr<BoundedIterator> base, const PrefixUse& use,
+    std::shared_ptr<const SliceTransform> extractor,
     const InternalKeyComparator* comparator, const ReadOptions& options);
 
 // Returns an iterator over `base`, whatever it is, that ends with the prefix of

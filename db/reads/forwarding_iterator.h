@@ -53,6 +53,9 @@ class ForwardingIterator : public Iterator {
     valid_ = false;
     return base_->Refresh(snapshot);
   }
+  std::shared_ptr<const SliceTransform> prefix_extractor() const override {
+    return base_->prefix_extractor();
+  }
 
  protected:
   // Returns false, and leaves the iterator not valid, if the seek must not

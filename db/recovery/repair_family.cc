@@ -40,6 +40,7 @@ RepairFamily::RepairFamily(uint32_t id, std::string name,
   context_.db_path = context.path;
   context_.env = context.env;
   context_.options = &options_;
+  context_.prefix_extractor = options_.prefix_extractor;
   context_.comparator = &comparator_;
   context_.session_identity = context.session_identity;
   context_.family_id = id;

@@ -3,11 +3,13 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "db/memtable/memtable.h"
 #include "db/options/db_mutex.h"
 #include "db/version/version.h"
+#include "varve/slice_transform.h"
 
 namespace varve {
 
@@ -20,6 +22,8 @@ struct SuperVersion {
   MemTable* memtable = nullptr;
   std::vector<MemTable*> immutable;  // Newest first.
   Version* version = nullptr;
+  // Of the family's options, which may change; null if there is none.
+  std::shared_ptr<const SliceTransform> prefix_extractor;
   bool closed = false;  // The database was closed, and reads fail.
   uint64_t number = 0;  // Unique and not 0 after the install.
 

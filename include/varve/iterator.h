@@ -9,6 +9,7 @@
 
 namespace varve {
 
+class SliceTransform;
 class Snapshot;
 
 // Iterates over the entries of a database in the order of its comparator. It
@@ -55,6 +56,12 @@ class VARVE_EXPORT Iterator {
   // the next seek on; the iterator is not valid until then. Returns
   // NotSupported for an iterator that cannot.
   virtual Status Refresh(const Snapshot* snapshot = nullptr);
+
+  // Returns the function in whose prefixes the iterator stays
+  // (ReadOptions::prefix_same_as_start), or null. It is the family's as of the
+  // iterator's creation. An iterator of your own that shows another one's
+  // entries returns the other one's.
+  virtual std::shared_ptr<const SliceTransform> prefix_extractor() const;
 
  protected:
   // Set by every move, so that Valid, key and value need no virtual call.

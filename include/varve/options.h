@@ -323,8 +323,9 @@ struct VARVE_USES_CONTAINERS ColumnFamilyOptions {
   bool partition_filters = false;
 
   // Maps keys to the prefixes by which filters and seeks work. See
-  // varve/slice_transform.h and docs/prefixes.md. Can be changed from one Open
-  // to the next. Default: null.
+  // varve/slice_transform.h and docs/prefixes.md. The built-in ones have texts,
+  // such as `fixed:8`. Can be changed from one Open to the next. Can be changed
+  // while the DB is open. Default: null.
   std::shared_ptr<const SliceTransform> prefix_extractor;
 
   // Add whole keys to filters. If false, and there is a prefix_extractor,

@@ -45,6 +45,9 @@ class ForwardingIterator : public Iterator {
     Update();
   }
   Status status() const override { return base_->status(); }
+  std::shared_ptr<const SliceTransform> prefix_extractor() const override {
+    return base_->prefix_extractor();
+  }
 
  protected:
   // `target` is null before SeekToFirst and SeekToLast.

@@ -23,6 +23,7 @@ using varve::ColumnFamilyHandle;
 using varve::ColumnFamilyOptions;
 using varve::DBOptions;
 using varve::Options;
+using varve::SliceTransform;
 using varve::Status;
 using varve::rocksdb_c::CanChange;
 using varve::rocksdb_c::Failed;
@@ -44,6 +45,11 @@ namespace {
 template <auto kMember>
 std::string TextOf(const Options& options) {
   return std::to_string(options.*kMember);
+}
+
+std::string TextOfExtractor(const Options& options) {
+  const SliceTransform* const extractor = options.prefix_extractor.get();
+  return extractor == nullptr ? "nullptr" : extractor->Name();
 }
 
 // The options that the engine can change while the database is open. Names and
@@ -85,6 +91,7 @@ constexpr Changeable kChangeable[] = {
      TextOf<&ColumnFamilyOptions::memtable_prefix_bloom_size_ratio>},
     {"periodic_compaction_seconds",
      TextOf<&ColumnFamilyOptions::periodic_compaction_seconds>},
+    {"prefix_extractor", TextOfExtractor},
     {"soft_pending_compaction_bytes_limit",
      TextOf<&ColumnFamilyOptions::soft_pending_compaction_bytes_limit>},
     {"target_file_size_base",

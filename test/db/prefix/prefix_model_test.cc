@@ -2,9 +2,10 @@
 //
 // Goal: filters of prefixes never change what iterators and lookups show, in
 // any of their modes, whatever extractors wrote the tables. Method: random
-// databases, whose extractor and filters change at each reopening, are compared
-// with a std::map. Keys come from few letters, so that most prefixes have some
-// keys, and many have none.
+// databases, whose extractor changes while they are open, and with the filters
+// at each reopening, are compared with a std::map. An iterator keeps the
+// extractor that it began with. Keys come from few letters, so that most
+// prefixes have some keys, and many have none.
 
 #include "test/testing/comparators.h"
 #include "test/testing/db/iterator_walk.h"
@@ -50,6 +51,14 @@ class PrefixModelTest : public DbTestBase {
     options_.memtable_prefix_bloom_size_ratio = random_.OneIn(2) ? 0.1 : 0;
   }
 
+  void ChangeExtractor() {
+    const char* const text =
+        random_.Pick({"nullptr", "", "fixed:1", "rocksdb.FixedPrefix.2",
+                      "fixed:2", "capped:3", "rocksdb.Noop"});
+    ASSERT_TRUE(Ok(db_->SetOptions({{"prefix_extractor", text}})));
+    ASSERT_TRUE(Ok(SetOption("prefix_extractor", text, &options_)));
+  }
+
   void Change() {
     const std::string key = RandomKey();
     const uint64_t step = random_.Below(100);
@@ -66,8 +75,10 @@ class PrefixModelTest : public DbTestBase {
       if (end <= key) return;
       DeleteRange(key, end);
       entries_.erase(entries_.lower_bound(key), entries_.lower_bound(end));
-    } else if (step < 98) {
+    } else if (step < 97) {
       Flush();
+    } else if (step < 98) {
+      ChangeExtractor();
     } else if (step < 99) {
       CompactAll();
     } else {
@@ -76,8 +87,8 @@ class PrefixModelTest : public DbTestBase {
     }
   }
 
-  bool HasPrefix(const std::string& key, const std::string& prefix) const {
-    const SliceTransform& extractor = *options_.prefix_extractor;
+  static bool HasPrefix(const SliceTransform& extractor, const std::string& key,
+                        const std::string& prefix) {
     return extractor.InDomain(key) && extractor.Transform(key) == Slice(prefix);
   }
 
@@ -96,11 +107,16 @@ class PrefixModelTest : public DbTestBase {
       read.iterate_upper_bound = &upper;
       visible.erase(visible.lower_bound(upper_key), visible.end());
     }
-    const SliceTransform* const extractor = options_.prefix_extractor.get();
+    const auto extractor = options_.prefix_extractor;
     const auto it = db_->NewIterator(read);
     auto at = visible.cend();
     std::optional<std::string> prefix;  // That the iterator may end with.
     for (int i = 0; i < 100; ++i) {
+      if (random_.OneIn(100)) ChangeExtractor();
+      if (random_.OneIn(100)) {
+        ASSERT_TRUE(Ok(it->Refresh()));
+        at = visible.cend();
+      }
       const uint64_t step = random_.Next();
       const std::string target = RandomKey();
       const bool seeks = step % (at == visible.cend() ? 4 : 40) < 4;
@@ -115,8 +131,8 @@ class PrefixModelTest : public DbTestBase {
           at != visible.cend() && extractor->InDomain(at->first)) {
         prefix = extractor->Transform(at->first).ToString();
       }
-      const bool may_end =
-          prefix && at != visible.cend() && !HasPrefix(at->first, *prefix);
+      const bool may_end = prefix && at != visible.cend() &&
+                           !HasPrefix(*extractor, at->first, *prefix);
       if (mode == Mode::kSame && may_end) at = visible.cend();
       if (mode == Mode::kFilters && may_end && !it->Valid()) {
         at = visible.cend();
