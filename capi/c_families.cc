@@ -191,6 +191,23 @@ varve_column_family_handle_t* varve_create_column_family(
   return SaveError(errptr, status) ? nullptr : NewHandle(db, family);
 }
 
+varve_column_family_handle_t* varve_create_column_family_with_import(
+    varve_t* db, const varve_options_t* column_family_options,
+    const char* column_family_name, unsigned char move_files,
+    const varve_export_import_files_metadata_t* metadata, char** errptr) {
+  if (!Usable(errptr, Given{db, "db"},
+              Given{column_family_options, "column_family_options"},
+              Given{column_family_name, "column_family_name"},
+              Given{metadata, "metadata"})) {
+    return nullptr;
+  }
+  ColumnFamilyHandle* family = nullptr;
+  const Status status = db->db->CreateColumnFamilyWithImport(
+      column_family_options->ForUse(), column_family_name,
+      {.move_files = move_files != 0}, metadata->rep, &family);
+  return SaveError(errptr, status) ? nullptr : NewHandle(db, family);
+}
+
 varve_column_family_handle_t** varve_create_column_families(
     varve_t* db, const varve_options_t* column_family_options,
     int num_column_families, const char* const* column_family_names,

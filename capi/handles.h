@@ -26,6 +26,7 @@
 #include "varve/filter_policy.h"
 #include "varve/iterator.h"
 #include "varve/merge_operator.h"
+#include "varve/metadata.h"
 #include "varve/optimistic_transaction_db.h"
 #include "varve/options.h"
 #include "varve/pinnable_slice.h"
@@ -93,6 +94,15 @@ struct varve_column_family_handle_t final : varve::capi::Dependent {
   std::unique_ptr<varve::ColumnFamilyHandle> rep;
   uint32_t id = 0;
   std::string name = varve::kDefaultColumnFamilyName;
+};
+
+// Tables of a database, or of an exported family.
+struct varve_livefiles_t {
+  std::vector<varve::LiveFileMetaData> tables;
+};
+
+struct varve_export_import_files_metadata_t {
+  varve::ExportImportFilesMetaData rep;
 };
 
 // A transaction, shared with its iterators. Ends when its database is closed.
