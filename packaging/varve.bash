@@ -64,34 +64,35 @@ _varve() {
   case $command in
     get)
       options='--db --family --hex --escaped --raw --json --ignore_case
-        --merge_operator --open_files --help'
+        --merge_operator --ttl --open_files --help'
       ;;
     put)
       options='--db --family --hex --escaped --create_if_missing --ignore_case
-        --open_files --help'
+        --ttl --open_files --help'
       ;;
     merge)
       options='--db --family --merge_operator --hex --escaped --create_if_missing
-        --ignore_case --open_files --help'
+        --ignore_case --ttl --open_files --help'
       ;;
     delete | delete-range)
-      options='--db --family --hex --escaped --ignore_case --open_files --help'
+      options='--db --family --hex --escaped --ignore_case --ttl --open_files --help'
       ;;
     scan)
       options='--db --family --from --to --prefix --reverse --limit --keys --values --hex
-        --escaped --raw --json --ignore_case --merge_operator --open_files --help'
+        --escaped --raw --json --ignore_case --merge_operator --ttl --timestamp
+        --open_files --help'
       ;;
     count)
       options='--db --family --from --to --prefix --hex --escaped --ignore_case
-        --merge_operator --open_files --progress --help'
+        --merge_operator --ttl --open_files --progress --help'
       ;;
     batchput)
       options='--db --family --hex --escaped --create_if_missing --ignore_case
-        --open_files --progress --help'
+        --ttl --open_files --progress --help'
       ;;
     ingest-from)
-      options='--db --family --create_if_missing --ignore_case --open_files --progress
-        --help'
+      options='--db --family --create_if_missing --ignore_case --ttl --open_files
+        --progress --help'
       ;;
     write-sst) options='--progress --help' ;;
     ingest-sst)
@@ -100,7 +101,7 @@ _varve() {
       ;;
     export-to)
       options='--db --family --from --to --prefix --hex --escaped --ldb --ignore_case
-        --merge_operator --open_files --progress --help'
+        --merge_operator --ttl --open_files --progress --help'
       ;;
     levels) options='--db --family --hex --help' ;;
     families)
@@ -116,7 +117,7 @@ _varve() {
     repair) options='--db --ignore_case --open_files --progress --help' ;;
     compact)
       options='--db --family --from --to --hex --escaped --ignore_case
-        --merge_operator --open_files --progress --help'
+        --merge_operator --ttl --open_files --progress --help'
       ;;
     checkpoint) options='--db --ignore_case --open_files --help' ;;
     help) options='--help' ;;

@@ -354,5 +354,33 @@ TEST_F(TtlInteropTest, LdbReadsAndWritesWithTtl) {
   EXPECT_EQ(session.Scan(), (Entries{{"a", "one"}, {"b", "two"}}));
 }
 
+TEST_F(TtlInteropTest, LdbAndVarvesToolReadEachOther) {
+  const std::string db = "--db=" + path_;
+  const auto varve = [&](std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin() + 1, {db, "--ttl"});
+    arguments.insert(arguments.begin(), VARVE_TOOL_PATH);
+    return RunOrFail(arguments);
+  };
+  const auto ldb = [&](const std::vector<std::string>& arguments) {
+    std::vector<std::string> command = {"ldb", db, "--ttl"};
+    command.insert(command.end(), arguments.begin(), arguments.end());
+    return RunTool(command).out;
+  };
+  EXPECT_EQ(ldb({"--create_if_missing", "put", "a", "one"}), "OK\n");
+  EXPECT_EQ(varve({"get", "a"}), "one\n");
+  EXPECT_EQ(varve({"put", "b", "two"}), "OK\n");
+  EXPECT_EQ(varve({"batchput", "c", "three", "d", "four"}), "OK\n");
+  EXPECT_EQ(varve({"delete", "c"}), "OK\n");
+  EXPECT_EQ(ldb({"get", "b"}), "two\n");
+  EXPECT_EQ(ldb({"batchput", "e", "five"}), "OK\n");
+  const std::string entries = "a : one\nb : two\nd : four\ne : five\n";
+  EXPECT_EQ(varve({"scan"}), entries);
+  EXPECT_EQ(ldb({"scan"}), entries);
+  EXPECT_EQ(varve({"compact"}), "OK\n");
+  // After a line about the range of times.
+  const std::string timed = ldb({"scan", "--timestamp"});
+  EXPECT_EQ(varve({"scan", "--timestamp"}), timed.substr(timed.find('\n') + 1));
+}
+
 }  // namespace
 }  // namespace varve::test

@@ -37,6 +37,8 @@ constexpr OptionSpec kOptions[] = {
     {"ignore_case", OptionKind::kFlag},
     {"open_files", OptionKind::kNumber},
     {"merge_operator", OptionKind::kText},
+    {"ttl", OptionKind::kFlag},
+    {"timestamp", OptionKind::kFlag},
     {"progress", OptionKind::kFlag},
     {"footer", OptionKind::kFlag},
     {"properties", OptionKind::kFlag},
@@ -138,6 +140,9 @@ std::string CheckOptions(const CommandLine& line) {
       return std::string("--") + one + " and --" + other +
              " exclude each other";
     }
+  }
+  if (line.Has("timestamp") && !line.Has("ttl")) {
+    return "--timestamp needs --ttl";
   }
   const std::string* const merge_operator = line.Find("merge_operator");
   if (merge_operator != nullptr &&
@@ -339,7 +344,9 @@ Status RequireDatabase(const CommandLine& line) {
 }
 
 BoundedScan::BoundedScan(const CommandLine& line)
-    : has_from_(line.Has("from")), has_to_(line.Has("to")) {
+    : has_from_(line.Has("from")),
+      has_to_(line.Has("to")),
+      shows_times_(line.Has("timestamp")) {
   if (has_from_) from_text_ = *line.Find("from");
   if (has_to_) to_text_ = *line.Find("to");
   const std::string* const prefix = line.Find("prefix");
@@ -366,7 +373,8 @@ std::unique_ptr<Iterator> BoundedScan::NewIterator(const Database& db,
   if (is_long) options.readahead_size = kLongReadaheadBytes;
   options.iterate_lower_bound = from();
   options.iterate_upper_bound = to();
-  return db->NewIterator(options, db.family());
+  DB* const source = shows_times_ ? db.stored() : db.get();
+  return source->NewIterator(options, db.family());
 }
 
 }  // namespace varve

@@ -174,8 +174,9 @@ class BoundedScan {
   // Null means no bound.
   const Slice* from() const { return has_from_ ? &from_ : nullptr; }
   const Slice* to() const { return has_to_ ? &to_ : nullptr; }
-  // The iterator must not outlive this. `is_long` means that it is expected to
-  // read megabytes; it then reads ahead from the first block on.
+  // The iterator must not outlive this. With --timestamp its values are those
+  // that are stored, which end in their times. `is_long` means that it is
+  // expected to read megabytes; it then reads ahead from the first block on.
   std::unique_ptr<Iterator> NewIterator(const Database& db, bool is_long) const;
 
  private:
@@ -185,6 +186,7 @@ class BoundedScan {
   Slice to_;
   bool has_from_ = false;
   bool has_to_ = false;
+  bool shows_times_ = false;
 };
 
 }  // namespace varve

@@ -33,6 +33,7 @@ that are not visible text are printed as \xHH, and a backslash as two.
                        {"value_hex":"FF00"}
   --ignore_case        the keys of the database are case-insensitive
   --merge_operator=OP  uint64add, stringappend, max, bytesor or bytesxor
+  --ttl                values end in the times of their writes
   --open_files=N       open at most N tables at once
   --                   what follows is no option
 
@@ -52,6 +53,7 @@ input has, byte for byte, up to almost 3 GiB.
   --escaped            \xHH is a byte, and two backslashes are one
   --create_if_missing  make the database, and the family, if there is none
   --ignore_case        the keys of the database are case-insensitive
+  --ttl                values end in the times of their writes
   --open_files=N       open at most N tables at once
   --                   what follows is no option
 
@@ -71,6 +73,7 @@ the value. With - as VALUE, the operand is standard input, byte for byte.
   --escaped            \xHH is a byte, and two backslashes are one
   --create_if_missing  make the database, and the family, if there is none
   --ignore_case        the keys of the database are case-insensitive
+  --ttl                values end in the times of their writes
   --open_files=N       open at most N tables at once
   --                   what follows is no option
 
@@ -87,6 +90,7 @@ Removes a key, and prints OK, also if it was not there.
   --hex                the key is hexadecimal, as 0x61
   --escaped            \xHH is a byte, and two backslashes are one
   --ignore_case        the keys of the database are case-insensitive
+  --ttl                values end in the times of their writes
   --open_files=N       open at most N tables at once
   --                   what follows is no option
 )";
@@ -102,6 +106,7 @@ for many keys than for one; varve compact then gives their space back.
   --hex                both are hexadecimal, as 0x61
   --escaped            \xHH is a byte, and two backslashes are one
   --ignore_case        the keys of the database are case-insensitive
+  --ttl                values end in the times of their writes
   --open_files=N       open at most N tables at once
   --                   what follows is no option
 
@@ -129,6 +134,8 @@ that are not visible text are printed as \xHH, and a backslash as two.
                        not UTF-8, with --hex all, as "key_hex", "value_hex"
   --ignore_case        the keys of the database are case-insensitive
   --merge_operator=OP  uint64add, stringappend, max, bytesor or bytesxor
+  --ttl                values end in the times of their writes
+  --timestamp          print these times first; --json: in seconds since 1970
   --open_files=N       open at most N tables at once
 
 Changes nothing, takes no lock, and shows one moment of the database.
@@ -147,6 +154,7 @@ Prints how many keys there are, by reading all of them.
   --escaped            in these three, \xHH is a byte
   --ignore_case        the keys of the database are case-insensitive
   --merge_operator=OP  uint64add, stringappend, max, bytesor or bytesxor
+  --ttl                values end in the times of their writes
   --open_files=N       open at most N tables at once
   --progress           say how far it is, also if stderr is no terminal
 
@@ -169,6 +177,7 @@ that is wrong ends it, and batches before it stay written.
   --escaped            \xHH is a byte, and two backslashes are one
   --create_if_missing  make the database, and the family, if there is none
   --ignore_case        the keys of the database are case-insensitive
+  --ttl                values end in the times of their writes
   --open_files=N       open at most N tables at once
   --progress           say how far it is, also if stderr is no terminal
   --                   what follows is no option
@@ -326,6 +335,7 @@ Writes the tables anew, without what was deleted or written over.
   --escaped            in these two, \xHH is a byte
   --ignore_case        the keys of the database are case-insensitive
   --merge_operator=OP  uint64add, stringappend, max, bytesor or bytesxor
+  --ttl                values end in the times of their writes
   --open_files=N       open at most N tables at once
   --progress           say how far it is, also if stderr is no terminal
 )";
@@ -363,6 +373,7 @@ it is whole.
   --family=NAME        the column family (default: the default one)
   --create_if_missing  make the database, and the family, if there is none
   --ignore_case        the keys of the database are case-insensitive
+  --ttl                values end in the times of their writes
   --open_files=N       open at most N tables at once
   --progress           say how far it is, also if stderr is no terminal
 )";
@@ -414,6 +425,7 @@ gets its name when all is in it.
                        reads
   --ignore_case        the keys of the database are case-insensitive
   --merge_operator=OP  uint64add, stringappend, max, bytesor or bytesxor
+  --ttl                values end in the times of their writes
   --open_files=N       open at most N tables at once
   --progress           say how far it is, also if stderr is no terminal
 
@@ -443,37 +455,38 @@ use, 5 other failure.
 
 constexpr Command kCommands[] = {
     {"get", 1, 1, OperandKind::kBytes,
-     "db family hex escaped raw json ignore_case merge_operator open_files",
+     "db family hex escaped raw json ignore_case merge_operator ttl open_files",
      "print the value of a key", kGetHelp, RunGet, true},
     {"put", 2, 2, OperandKind::kBytes,
-     "db family hex escaped create_if_missing ignore_case open_files",
+     "db family hex escaped create_if_missing ignore_case ttl open_files",
      "set a key to a value, or to standard input", kPutHelp, RunPut,
      /*only_reads=*/false, /*reads_value=*/true},
     {"merge", 2, 2, OperandKind::kBytes,
      "db family merge_operator hex escaped create_if_missing ignore_case "
-     "open_files",
+     "ttl open_files",
      "add a merge operand to a key", kMergeHelp, RunMerge,
      /*only_reads=*/false, /*reads_value=*/true},
     {"delete", 1, 1, OperandKind::kBytes,
-     "db family hex escaped ignore_case open_files", "remove a key",
+     "db family hex escaped ignore_case ttl open_files", "remove a key",
      kDeleteHelp, RunDelete},
     {"delete-range", 2, 2, OperandKind::kBytes,
-     "db family hex escaped ignore_case open_files",
+     "db family hex escaped ignore_case ttl open_files",
      "remove the keys of a range", kDeleteRangeHelp, RunDeleteRange},
     {"scan", 0, 0, OperandKind::kBytes,
      "db family from to prefix reverse limit keys values hex escaped raw json "
-     "ignore_case merge_operator open_files",
+     "ignore_case merge_operator ttl timestamp open_files",
      "print the entries in key order", kScanHelp, RunScan, true},
     {"count", 0, 0, OperandKind::kBytes,
      "db family from to prefix hex escaped ignore_case merge_operator "
-     "open_files progress",
+     "ttl open_files progress",
      "count the keys", kCountHelp, RunCount, true},
     {"batchput", 0, kPairsOfOperands, OperandKind::kBytes,
-     "db family hex escaped create_if_missing ignore_case open_files progress",
+     "db family hex escaped create_if_missing ignore_case ttl open_files "
+     "progress",
      "set many keys, from the command line or standard input", kBatchPutHelp,
      RunBatchPut},
     {"ingest-from", 1, 1, OperandKind::kFile,
-     "db family create_if_missing ignore_case open_files progress",
+     "db family create_if_missing ignore_case ttl open_files progress",
      "put in the entries of a text dump", kIngestFromHelp, RunIngestFrom},
     {"write-sst", 2, 2, OperandKind::kFile, "progress",
      "make a table of a text dump", kWriteSstHelp, RunWriteSst},
@@ -482,7 +495,7 @@ constexpr Command kCommands[] = {
      "add tables to a database", kIngestSstHelp, RunIngestSst},
     {"export-to", 1, 1, OperandKind::kFile,
      "db family from to prefix hex escaped ldb ignore_case merge_operator "
-     "open_files progress",
+     "ttl open_files progress",
      "write the entries to a text dump", kExportToHelp, RunExportTo, true},
     {"levels", 0, 0, OperandKind::kBytes, "db family hex",
      "print the tables of each level", kLevelsHelp, RunLevels, true},
@@ -501,7 +514,7 @@ constexpr Command kCommands[] = {
      "rebuild a damaged database from what can be read", kRepairHelp,
      RunRepair},
     {"compact", 0, 0, OperandKind::kBytes,
-     "db family from to hex escaped ignore_case merge_operator open_files "
+     "db family from to hex escaped ignore_case merge_operator ttl open_files "
      "progress",
      "drop what was deleted or written over", kCompactHelp, RunCompact},
     {"checkpoint", 1, 1, OperandKind::kFile, "db ignore_case open_files",

@@ -5,6 +5,7 @@
 
 #include "table/block/comparator_mismatch.h"
 #include "tools/varve/varve_live.h"
+#include "varve/db_ttl.h"
 #include "varve/merge_operator.h"
 
 namespace varve {
@@ -149,10 +150,19 @@ Status Database::OpenOnce(const CommandLine& line, const Options& options,
     db_options.create_missing_column_families = options.create_if_missing;
   }
   std::vector<ColumnFamilyHandle*> handles;
-  const Status status =
-      read_only
-          ? DB::OpenForReadOnly(db_options, path, families, &handles, &db_)
-          : DB::Open(db_options, path, families, &handles, &db_);
+  Status status;
+  if (line.Has("ttl")) {
+    std::unique_ptr<DBWithTTL> timed;
+    status = DBWithTTL::Open(db_options, path, families, &handles, &timed,
+                             std::vector<int32_t>(families.size()), read_only);
+    if (status.ok()) stored_ = timed->base();
+    db_ = std::move(timed);
+  } else {
+    status = read_only ? DB::OpenForReadOnly(db_options, path, families,
+                                             &handles, &db_)
+                       : DB::Open(db_options, path, families, &handles, &db_);
+    stored_ = db_.get();
+  }
   if (!status.ok()) return status;
   for (ColumnFamilyHandle* const handle : handles) {
     handles_.emplace_back(handle);

@@ -64,7 +64,8 @@ Status NoFamily(const std::string& name, const std::string& db_path);
 Status UnknownComparator(const FamilyList::Entry& family);
 
 // The open database of a command, with all of its column families. The merge
-// operator of --merge_operator is for the family of --family only.
+// operator of --merge_operator is for the family of --family only. With --ttl,
+// values end in the times of their writes, and nothing expires.
 // Thread-safety: owned by one thread.
 class Database {
  public:
@@ -85,6 +86,8 @@ class Database {
 
   DB* get() const { return db_.get(); }
   DB* operator->() const { return db_.get(); }
+  // The same with the values as they are stored, also with --ttl.
+  DB* stored() const { return stored_; }
   // The family of --family, or else the default one.
   ColumnFamilyHandle* family() const { return family_; }
   // Returns null if there is none of that name.
@@ -97,6 +100,7 @@ class Database {
                   bool read_only, const FamilyList& list);
 
   std::unique_ptr<DB> db_;
+  DB* stored_ = nullptr;
   std::vector<std::unique_ptr<ColumnFamilyHandle>> handles_;
   ColumnFamilyHandle* family_ = nullptr;
 };

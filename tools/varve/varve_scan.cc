@@ -1,8 +1,12 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "tools/varve/varve_scan.h"
 
-#include <cinttypes>
+#include <time.h>
 
+#include <cinttypes>
+#include <string>
+
+#include "db/ttl/ttl_value.h"
 #include "tools/varve/varve_database.h"
 
 namespace varve {
@@ -18,20 +22,42 @@ class EntryPrinter {
         json_(session->line.Has("json")),
         keys_(session->line.Has("keys") || !session->line.Has("values")),
         values_(session->line.Has("values") || !session->line.Has("keys")),
+        times_(session->line.Has("timestamp")),
         out_(session->out) {}
 
-  void Print(const Iterator& iterator) {
+  // Returns Corruption if a time is to be printed and the value has none.
+  Status Print(const Iterator& iterator) {
+    Slice value = iterator.value();
     if (json_) out_.Add("{");
+    if (times_) {
+      Status status = RemoveTtlTime(iterator.key(), &value);
+      if (!status.ok()) return status;
+      PrintTime(TtlTimeOf(iterator.value()));
+    }
     if (keys_) PrintPart("key", iterator.key());
     if (keys_ && values_) out_.Add(json_ ? "," : " : ");
-    if (values_) PrintPart("value", iterator.value());
+    if (values_) PrintPart("value", value);
     out_.Add(json_ ? "}\n" : "\n");
+    return Status();
   }
   // Returns true if the output has failed, so that the scan can stop.
   bool failed() const { return out_.error() != 0; }
   void Finish() { FlushOutput(&out_, session_); }
 
  private:
+  // Prints the time of a write, in the form of ldb or in seconds since 1970.
+  void PrintTime(uint32_t time_s) {
+    if (json_) {
+      out_.Add("\"time\":" + std::to_string(time_s) + ",");
+      return;
+    }
+    const time_t time = time_s;
+    struct tm local = {};
+    char text[64];
+    localtime_r(&time, &local);
+    strftime(text, sizeof(text), "%a %b %e %H:%M:%S %Y ", &local);
+    out_.Add(text);
+  }
   void PrintPart(std::string_view name, const Slice& bytes) {
     if (json_) {
       out_.AddJsonField(name, bytes, form_ == Form::kHex);
@@ -45,6 +71,7 @@ class EntryPrinter {
   const bool json_;
   const bool keys_;
   const bool values_;
+  const bool times_;
   TextOutput out_;
 };
 
@@ -62,8 +89,9 @@ Status RunScan(Session* session) {
   uint64_t left = session->line.Number("limit", UINT64_MAX);
   if (left > 0 && reverse) iterator->SeekToLast();
   if (left > 0 && !reverse) iterator->SeekToFirst();
-  for (; left > 0 && iterator->Valid() && !printer.failed(); --left) {
-    printer.Print(*iterator);
+  for (; left > 0 && iterator->Valid() && status.ok() && !printer.failed();
+       --left) {
+    status = printer.Print(*iterator);
     if (reverse) {
       iterator->Prev();
     } else {
@@ -71,7 +99,7 @@ Status RunScan(Session* session) {
     }
   }
   printer.Finish();
-  status = iterator->status();
+  if (status.ok()) status = iterator->status();
   iterator.reset();
   return status.ok() ? db.Close() : status;
 }
