@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "compat/rocksdb/db/error_texts.h"
+#include "compat/rocksdb/db/live_files.h"
 #include "compat/rocksdb/options/log.h"
 #include "compat/shared/settings.h"
 
@@ -143,6 +144,36 @@ rocksdb_column_family_handle_t* rocksdb_create_column_family_with_ttl(
     varve::ColumnFamilyHandle* handle = nullptr;
     varve::Status status = db->with_ttl->CreateColumnFamilyWithTtl(
         converted, column_family_name, &handle, ttl);
+    if (status.ok()) handles->push_back(handle);
+    return status;
+  };
+  if (Failed(errptr,
+             CreateFamilies(db, *column_family_options, create, &created))) {
+    return nullptr;
+  }
+  return created.front();
+}
+
+rocksdb_column_family_handle_t* rocksdb_create_column_family_with_import(
+    rocksdb_t* db, rocksdb_options_t* column_family_options,
+    const char* column_family_name,
+    rocksdb_import_column_family_options_t* import_options,
+    rocksdb_export_import_files_metadata_t* metadata, char** errptr) {
+  if (!Usable(errptr, Open{db},
+              Given{column_family_options, "column_family_options"},
+              Given{column_family_name, "column_family_name"},
+              Given{import_options, "import_options"},
+              Given{metadata, "metadata"})) {
+    return nullptr;
+  }
+  std::vector<rocksdb_column_family_handle_t*> created;
+  const auto create = [&](const varve::ColumnFamilyOptions& converted,
+                          std::vector<varve::ColumnFamilyHandle*>* handles) {
+    varve::ColumnFamilyHandle* handle = nullptr;
+    varve::Status status = db->db->CreateColumnFamilyWithImport(
+        converted, column_family_name,
+        {.move_files = import_options->move_files != 0}, metadata->rep,
+        &handle);
     if (status.ok()) handles->push_back(handle);
     return status;
   };

@@ -11,3 +11,8 @@
 struct rocksdb_livefiles_t {
   std::vector<varve::LiveFileMetaData> tables;
 };
+
+// Those of an exported family.
+struct rocksdb_export_import_files_metadata_t {
+  varve::ExportImportFilesMetaData rep;
+};

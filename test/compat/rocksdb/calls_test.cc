@@ -524,6 +524,11 @@ HANDLE(rocksdb_checkpoint_t,
 HANDLE(rocksdb_livefiles_t,
        const_cast<rocksdb_livefiles_t*>(rocksdb_livefiles(arguments->db())),
        rocksdb_livefiles_destroy(handle))
+HANDLE(rocksdb_livefile_t, rocksdb_livefile_create(),
+       rocksdb_livefile_destroy(handle))
+HANDLE(rocksdb_export_import_files_metadata_t,
+       rocksdb_export_import_files_metadata_create(),
+       rocksdb_export_import_files_metadata_destroy(handle))
 rocksdb_livefiles_storage_info_t* NewStorageInfo(Arguments* arguments) {
   auto* const options = rocksdb_livefiles_storage_info_options_create();
   auto* const info =
