@@ -155,7 +155,7 @@ Status Database::OpenOnce(const CommandLine& line, const Options& options,
     std::unique_ptr<DBWithTTL> timed;
     status = DBWithTTL::Open(db_options, path, families, &handles, &timed,
                              std::vector<int32_t>(families.size()), read_only);
-    if (status.ok()) stored_ = timed->base();
+    if (status.ok()) stored_ = timed->GetBaseDB();
     db_ = std::move(timed);
   } else {
     status = read_only ? DB::OpenForReadOnly(db_options, path, families,
