@@ -25,12 +25,13 @@ void DBImpl::InForkedChild() {
   MakeFree(&checkpoint_mutex_);
   if (core_.control.is_closing() || core_.is_read_only) return;
   core_.control.inheritance().Inherit(
-      mutex_was_free,
-      mutex_was_free && core_.write_queue.IsIdle() &&
-      !core_.scheduler.AnyRunsLocked() &&
-      core_.picker.gate().manual_count == 0 && core_.obsolete.running() == 0 &&
-      !core_.obsolete.is_held() && !core_.events.IsDeliveringLocked() &&
-      !core_.auto_resume.is_running());
+      mutex_was_free, mutex_was_free && core_.write_queue.IsIdle() &&
+                          !core_.scheduler.AnyRunsLocked() &&
+                          core_.picker.gate().manual_count == 0 &&
+                          core_.obsolete.running() == 0 &&
+                          !core_.obsolete.is_held() &&
+                          !core_.events.IsDeliveringLocked() &&
+                          !core_.auto_resume.is_running());
   core_.control.gate().StopInChild();
 }
 
