@@ -135,6 +135,20 @@ class ConfigureTest(unittest.TestCase):
         self.assertIn("VARVE_WITH_BZIP2 is ON, and bzlib.h", output)
         self.assertIn("Debian has it in libbz2-dev", output)
 
+    def test_benches_take_another_rocksdb(self):
+        root = WORK / "rocksdb"
+        (root / "include/rocksdb").mkdir(parents=True, exist_ok=True)
+        (root / "lib").mkdir(exist_ok=True)
+        (root / "include/rocksdb/db.h").touch()
+        (root / "lib/librocksdb.a").touch()
+        code, output = configure(
+            SOURCE, "another-rocksdb", "-DVARVE_BUILD_TESTS=OFF",
+            "-DVARVE_BUILD_TOOLS=ON", f"-DVARVE_ROCKSDB_ROOT={root}")
+        self.assertEqual(code, 0, output)
+        command = compiled("another-rocksdb")[
+            str(SOURCE / "tools/db_bench/db_bench_environment.cc")]
+        self.assertIn(f"-isystem {root}/include ", command)
+
     def test_other_values_are_refused(self):
         code, output = configure(SOURCE, "value", "-DVARVE_WITH_ZSTD=maybe",
                                  *LIBRARY_ALONE)
