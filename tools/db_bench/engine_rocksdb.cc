@@ -17,6 +17,7 @@
 
 #include "tools/db_bench/engine_adapter.h"
 #include "tools/db_bench/engine_lsm.h"
+#include "tools/db_bench/peer_rocksdb_open.h"
 #include "tools/db_bench/peer_rocksdb_version.h"
 #include "varve/options.h"
 
@@ -151,25 +152,6 @@ Status ParseMergeOperator(
   return Status::InvalidArgument("merge_operator", "rocksdb has no " + name);
 }
 
-// Hands out a unique_ptr, or before RocksDB 11 a plain one.
-template <typename Owner>
-rocksdb::Status OpenRocks(
-    const rocksdb::Options& options, const std::string& path,
-    const std::vector<rocksdb::ColumnFamilyDescriptor>& families,
-    std::vector<rocksdb::ColumnFamilyHandle*>* handles, Owner* db) {
-  if constexpr (requires {
-                  rocksdb::DB::Open(options, path, families, handles, db);
-                }) {
-    return rocksdb::DB::Open(options, path, families, handles, db);
-  } else {
-    typename Owner::pointer opened = nullptr;
-    const rocksdb::Status status =
-        rocksdb::DB::Open(options, path, families, handles, &opened);
-    db->reset(opened);
-    return status;
-  }
-}
-
 class RocksEngine final : public Engine {
  public:
   std::string Version() const override { return DescribeRocksDb(); }
@@ -247,7 +229,7 @@ class RocksEngine final : public Engine {
       families.emplace_back(FamilyName(i), options);
     }
     return RocksApi::FromStatus(
-        OpenRocks(options, config.path, families, &families_, &db_));
+        OpenRocks(&db_, options, config.path, families, &families_));
   }
 
   Status Close() override {

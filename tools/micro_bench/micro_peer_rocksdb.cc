@@ -14,6 +14,7 @@
 #include <memory>
 #include <vector>
 
+#include "tools/db_bench/peer_rocksdb_open.h"
 #include "tools/db_bench/peer_rocksdb_version.h"
 #include "tools/micro_bench/micro_bench.h"
 #include "tools/micro_bench/micro_indexed_batch.h"
@@ -32,11 +33,9 @@ class RocksDb {
   RocksDb() {
     rocksdb::Options options;
     options.create_if_missing = true;
-    rocksdb::DB* db = nullptr;
-    Must(rocksdb::DB::Open(options, directory_.path(), &db));
-    db_.reset(db);
+    Must(OpenRocks(&db_, options, directory_.path()));
     for (int i = 0; i < 1000; ++i) {
-      Must(db->Put({}, "key" + std::to_string(i), "value"));
+      Must(db_->Put({}, "key" + std::to_string(i), "value"));
     }
   }
   rocksdb::DB* db() const { return db_.get(); }
@@ -172,10 +171,9 @@ uint64_t RocksDbBesideIdleFamily(const std::string& directory,
     descriptors.emplace_back(i == 0 ? "default" : "family" + std::to_string(i),
                              rocksdb::ColumnFamilyOptions());
   }
-  rocksdb::DB* opened = nullptr;
+  std::unique_ptr<rocksdb::DB> db;
   std::vector<rocksdb::ColumnFamilyHandle*> families;
-  Must(rocksdb::DB::Open(options, directory, descriptors, &families, &opened));
-  const std::unique_ptr<rocksdb::DB> db(opened);
+  Must(OpenRocks(&db, options, directory, descriptors, &families));
   Must(db->Put({}, families.back(), "once", "value"));
   rocksdb::WriteBatch batch;
   const uint64_t peak = WriteBesideIdleFamily(
