@@ -64,8 +64,8 @@ class DBImpl::PreparedWrite final : public WriteQueue::Condition {
   // Called when the record is durable, if it was to be synced.
   std::function<Status()> apply;
   uint64_t count = 0;  // Of updates that become visible.
-  Status status;       // The outcome.
-  bool is_logged = false;
+  // The outcome. OK from the record's write to the log until apply.
+  Status status;
 };
 
 // Writes the record, in a group of such. The write is admitted before as one of
@@ -110,7 +110,7 @@ void DBImpl::CommitPreparedGroup(WriteQueue::Writer* leader) {
     failure = core_.wals.Append(record.Parts());
     write->status = failure;
     if (!failure.ok()) return;
-    write->is_logged = logged = true;
+    logged = true;
     next += write->count;
     RecordTick(core_.stats, Ticker::kWriteWithWal);
     RecordTick(core_.stats, Ticker::kWalFileBytes, record.size());
@@ -135,7 +135,7 @@ void DBImpl::CommitPreparedGroup(WriteQueue::Writer* leader) {
   Status before = is_whole ? Status::OK() : failure;
   group.ForEach([&before](const WriteQueue::Writer* writer) {
     PreparedWrite* const write = PreparedWrite::Of(*writer);
-    if (!write->is_logged) return;
+    if (!write->status.ok()) return;
     write->status = before.ok() ? write->apply() : before;
     // The sequence numbers of the later ones rely on its updates.
     if (!write->status.ok()) before = write->status;

@@ -93,6 +93,25 @@ Status CreateFamilies(rocksdb_t* db, const rocksdb_options_t& options,
       families);
 }
 
+// Creates one family, by create(options, &handle). Returns null with *errptr
+// set on an error.
+template <typename Function>
+rocksdb_column_family_handle_t* CreateOne(rocksdb_t* db,
+                                          const rocksdb_options_t& options,
+                                          Function create, char** errptr) {
+  std::vector<rocksdb_column_family_handle_t*> created;
+  const auto create_all = [&](const ColumnFamilyOptions& converted,
+                              std::vector<ColumnFamilyHandle*>* handles) {
+    ColumnFamilyHandle* handle = nullptr;
+    Status status = create(converted, &handle);
+    if (status.ok()) handles->push_back(handle);
+    return status;
+  };
+  return Failed(errptr, CreateFamilies(db, options, create_all, &created))
+             ? nullptr
+             : created.front();
+}
+
 }  // namespace
 
 }  // namespace varve::rocksdb_c
@@ -100,6 +119,7 @@ Status CreateFamilies(rocksdb_t* db, const rocksdb_options_t& options,
 using varve::rocksdb_c::ArrayOf;
 using varve::rocksdb_c::CopyBytes;
 using varve::rocksdb_c::CreateFamilies;
+using varve::rocksdb_c::CreateOne;
 using varve::rocksdb_c::Failed;
 using varve::rocksdb_c::FamilyError;
 using varve::rocksdb_c::FamilyOf;
@@ -138,20 +158,14 @@ rocksdb_column_family_handle_t* rocksdb_create_column_family_with_ttl(
                        "the database was not opened with a time to live"));
     return nullptr;
   }
-  std::vector<rocksdb_column_family_handle_t*> created;
-  const auto create = [&](const varve::ColumnFamilyOptions& converted,
-                          std::vector<varve::ColumnFamilyHandle*>* handles) {
-    varve::ColumnFamilyHandle* handle = nullptr;
-    varve::Status status = db->with_ttl->CreateColumnFamilyWithTtl(
-        converted, column_family_name, &handle, ttl);
-    if (status.ok()) handles->push_back(handle);
-    return status;
-  };
-  if (Failed(errptr,
-             CreateFamilies(db, *column_family_options, create, &created))) {
-    return nullptr;
-  }
-  return created.front();
+  return CreateOne(
+      db, *column_family_options,
+      [&](const varve::ColumnFamilyOptions& converted,
+          varve::ColumnFamilyHandle** handle) {
+        return db->with_ttl->CreateColumnFamilyWithTtl(
+            converted, column_family_name, handle, ttl);
+      },
+      errptr);
 }
 
 rocksdb_column_family_handle_t* rocksdb_create_column_family_with_import(
@@ -166,22 +180,16 @@ rocksdb_column_family_handle_t* rocksdb_create_column_family_with_import(
               Given{metadata, "metadata"})) {
     return nullptr;
   }
-  std::vector<rocksdb_column_family_handle_t*> created;
-  const auto create = [&](const varve::ColumnFamilyOptions& converted,
-                          std::vector<varve::ColumnFamilyHandle*>* handles) {
-    varve::ColumnFamilyHandle* handle = nullptr;
-    varve::Status status = db->db->CreateColumnFamilyWithImport(
-        converted, column_family_name,
-        {.move_files = import_options->move_files != 0}, metadata->rep,
-        &handle);
-    if (status.ok()) handles->push_back(handle);
-    return status;
-  };
-  if (Failed(errptr,
-             CreateFamilies(db, *column_family_options, create, &created))) {
-    return nullptr;
-  }
-  return created.front();
+  return CreateOne(
+      db, *column_family_options,
+      [&](const varve::ColumnFamilyOptions& converted,
+          varve::ColumnFamilyHandle** handle) {
+        return db->db->CreateColumnFamilyWithImport(
+            converted, column_family_name,
+            {.move_files = import_options->move_files != 0}, metadata->rep,
+            handle);
+      },
+      errptr);
 }
 
 rocksdb_column_family_handle_t** rocksdb_create_column_families(
