@@ -11,6 +11,7 @@
 #include "table/block/entry_scanner.h"
 #include "table/block/format.h"
 #include "util/bytes/hash.h"
+#include "util/bytes/key_prefix.h"
 #include "util/bytes/short_copy.h"
 #include "util/threads/thread_scratch.h"
 
@@ -43,20 +44,6 @@ constexpr size_t kMaxFingerprints = 1 << 15;
 
 // Larger scratch memory is freed after use.
 constexpr size_t kMaxKeptScratchBytes = 1 << 20;
-
-size_t CommonPrefix(const Slice& a, const Slice& b) {
-  const size_t limit = std::min(a.size(), b.size());
-  size_t i = 0;
-  for (; i + 8 <= limit; i += 8) {
-    const uint64_t differ =
-        DecodeFixed64(a.data() + i) ^ DecodeFixed64(b.data() + i);
-    if (differ != 0) {
-      return i + static_cast<size_t>(__builtin_ctzll(differ)) / 8;
-    }
-  }
-  while (i < limit && a[i] == b[i]) ++i;
-  return i;
-}
 
 // The decoded and checked entries of a block.
 class DecodedEntries {
@@ -158,7 +145,7 @@ Status DecodedEntries::Decode(const Slice& contents,
       prefix_size_ = std::min(prefix_size_, user_key.size());
     } else {
       const Slice first(keys_.data(), prefix_size_);
-      prefix_size_ = CommonPrefix(first, user_key);
+      prefix_size_ = CommonPrefixSize(first, user_key);
     }
     AppendKey(key, max_bytes);
     if (options.global_sequence != 0) {

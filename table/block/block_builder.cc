@@ -2,34 +2,14 @@
 #include "table/block/block_builder.h"
 
 #include <algorithm>
-#include <bit>
 #include <cstring>
 #include <utility>
 
 #include "util/bytes/coding.h"
+#include "util/bytes/key_prefix.h"
 #include "util/bytes/short_copy.h"
 
 namespace varve {
-
-namespace {
-
-size_t CommonPrefix(const Slice& a, const Slice& b) {
-  const size_t limit = std::min(a.size(), b.size());
-  size_t i = 0;
-  // Eight bytes at a time while they are equal.
-  while (i + sizeof(uint64_t) <= limit) {
-    const uint64_t difference =
-        DecodeFixed64(a.data() + i) ^ DecodeFixed64(b.data() + i);
-    if (difference != 0) {
-      return i + static_cast<size_t>(std::countr_zero(difference)) / 8;
-    }
-    i += sizeof(uint64_t);
-  }
-  while (i < limit && a[i] == b[i]) ++i;
-  return i;
-}
-
-}  // namespace
 
 BlockBuilder::BlockBuilder(int restart_interval, ValueLength value_length)
     : restart_interval_(std::max(restart_interval, 1)),
@@ -46,7 +26,7 @@ void BlockBuilder::Reset() {
 }
 
 size_t BlockBuilder::SharedBytes(const Slice& key) const {
-  return CommonPrefix(last_key(), key);
+  return CommonPrefixSize(last_key(), key);
 }
 
 void BlockBuilder::AddSharing(const Slice& key, const Slice& value,

@@ -5,6 +5,7 @@
 // compare as the bytes do. Keys with equal prefixes must be compared in full. A
 // key that ends early is padded with zeroes, which no longer key sorts before.
 
+#include <algorithm>
 #include <bit>
 #include <cstddef>
 #include <cstdint>
@@ -18,12 +19,79 @@ namespace varve {
 inline uint64_t KeyPrefix(const Slice& key, size_t skip) {
   const size_t size = key.size() - skip;
   uint64_t bytes = 0;
+  // Varve runs on little-endian machines.
   if (size >= sizeof(bytes)) {
     memcpy(&bytes, key.data() + skip, sizeof(bytes));
-  } else if (size > 0) {  // The data of an empty slice may be null.
-    memcpy(&bytes, key.data() + skip, size);
+    return __builtin_bswap64(bytes);
   }
-  return __builtin_bswap64(bytes);  // Varve runs on little-endian machines.
+  if (size == 0) return 0;  // The data of an empty slice may be null.
+  if (key.size() >= sizeof(bytes)) {
+    // The key's last bytes, without a call of memcpy().
+    memcpy(&bytes, key.data() + key.size() - sizeof(bytes), sizeof(bytes));
+    return __builtin_bswap64(bytes) << (8 * (sizeof(bytes) - size));
+  }
+  memcpy(&bytes, key.data() + skip, size);
+  return __builtin_bswap64(bytes);
+}
+
+// Returns the number of bytes, up to `limit`, that both keys begin with.
+inline size_t CommonPrefixSize(const Slice& a, const Slice& b,
+                               size_t limit = SIZE_MAX) {
+  constexpr size_t kWord = sizeof(uint64_t);
+  const size_t size = std::min({a.size(), b.size(), limit});
+  size_t at = 0;
+  if (size < kWord) {
+    while (at < size && a[at] == b[at]) ++at;
+    return at;
+  }
+  for (;;) {
+    uint64_t of_a;
+    uint64_t of_b;
+    memcpy(&of_a, a.data() + at, kWord);
+    memcpy(&of_b, b.data() + at, kWord);
+    const uint64_t bits = of_a ^ of_b;
+    if (bits != 0) return at + static_cast<size_t>(std::countr_zero(bits)) / 8;
+    if (at + kWord == size) return size;
+    at = std::min(at + kWord, size - kWord);  // The last words may overlap.
+  }
+}
+
+// A key's position relative to a fixed reference key, as a number. Numbers of
+// one reference compare as the keys do, if they are not equal. A prefix of a
+// key wastes its bits on bytes that all keys have in common. This number has
+// the length of what the key and the reference have in common, and the seven
+// bytes after it:
+//
+//   bit 63                62..56                                55..0
+//   key >= reference      that length, inverted if bit 63 is    seven bytes
+//
+// Of two keys above the reference, the one that leaves it earlier is above the
+// other one. Below the reference it is the other way round. Lengths of more
+// than kMaxRelativeCommon count as that, and such keys as above.
+inline constexpr size_t kMaxRelativeCommon = 127;
+
+// Returns the key's position relative to the reference.
+inline uint64_t RelativePrefix(const Slice& key, const Slice& reference) {
+  const size_t common = CommonPrefixSize(key, reference, kMaxRelativeCommon);
+  bool below;
+  if (common == key.size()) {
+    below = common < reference.size() && common < kMaxRelativeCommon;
+  } else {
+    below = common < reference.size() && common < kMaxRelativeCommon &&
+            static_cast<unsigned char>(key[common]) <
+                static_cast<unsigned char>(reference[common]);
+  }
+  // Without a branch, which would be as random as the keys.
+  const uint64_t top = (common ^ (static_cast<uint64_t>(below) - 1)) & 0xFF;
+  return top << 56 | KeyPrefix(key, common) >> 8;
+}
+
+// Returns how many bytes of a key with this number it stands for. Keys with
+// equal numbers are equal in those that both have; of a key that ends before,
+// it has zeroes.
+inline size_t RelativePrefixEnd(uint64_t prefix) {
+  const uint64_t top = prefix >> 56;
+  return ((top & 0x80) != 0 ? top ^ 0xFF : top) + 7;
 }
 
 // Returns the index of the first of the ascending numbers that is not below

@@ -11,11 +11,22 @@
 namespace varve {
 namespace {
 
-// In memory that ends with the key, so that a byte read too far is noticed.
+// Strings that end with their memory, so that a byte read too far is noticed.
+class ExactBytes {
+ public:
+  explicit ExactBytes(const std::string& bytes)
+      : bytes_(new char[bytes.size()]), size_(bytes.size()) {
+    std::copy(bytes.begin(), bytes.end(), bytes_.get());
+  }
+  Slice slice() const { return {bytes_.get(), size_}; }
+
+ private:
+  std::unique_ptr<char[]> bytes_;
+  size_t size_;
+};
+
 uint64_t PrefixOf(const std::string& key, size_t skip) {
-  const std::unique_ptr<char[]> exact(new char[key.size()]);
-  std::copy(key.begin(), key.end(), exact.get());
-  return KeyPrefix(Slice(exact.get(), key.size()), skip);
+  return KeyPrefix(ExactBytes(key).slice(), skip);
 }
 
 TEST(KeyPrefixTest, ReadsEightBytesBigEndFirst) {
@@ -53,6 +64,85 @@ TEST(KeyPrefixTest, OrdersAsBytesDo) {
         ASSERT_EQ(a_bytes, b_bytes);
       }
     }
+  }
+}
+
+// Keys that are hard to tell apart: short and long ones that have much in
+// common, at the bounds of words and of what a number can say.
+std::vector<ExactBytes> CloseKeys(int count) {
+  test::Rng random(test::TestSeed());
+  std::vector<ExactBytes> keys;
+  for (const int size : {0, 1, 6, 7, 8, 9, 14, 15, 16, 126, 127, 128, 140}) {
+    keys.emplace_back(std::string(static_cast<size_t>(size), '\x7F'));
+  }
+  for (int i = 0; i < count; ++i) {
+    std::string key(random.Pick({0, 3, 8, 12, 120, 125, 127, 130}), '\x7F');
+    const size_t more = random.Below(14);
+    for (size_t j = 0; j < more; ++j) {
+      key += random.Pick({'\0', '\x01', '\x7F', '\x80', '\xFF'});
+    }
+    keys.emplace_back(key);
+  }
+  return keys;
+}
+
+TEST(KeyPrefixTest, CommonPrefixesEndAtTheFirstDifference) {
+  const std::vector<ExactBytes> keys = CloseKeys(100);
+  for (const ExactBytes& a : keys) {
+    for (const ExactBytes& b : keys) {
+      size_t expected = 0;
+      while (expected < a.slice().size() && expected < b.slice().size() &&
+             a.slice()[expected] == b.slice()[expected]) {
+        ++expected;
+      }
+      ASSERT_EQ(CommonPrefixSize(a.slice(), b.slice()), expected);
+      ASSERT_EQ(CommonPrefixSize(a.slice(), b.slice(), 9),
+                std::min<size_t>(expected, 9));
+    }
+  }
+}
+
+TEST(KeyPrefixTest, RelativePrefixesOrderAsBytesDo) {
+  const std::vector<ExactBytes> keys = CloseKeys(200);
+  const auto rest = [](const Slice& key, size_t from) {
+    return from >= key.size() ? 0 : KeyPrefix(key, from);
+  };
+  int equal = 0;
+  for (size_t r = 0; r < keys.size(); r += 3) {
+    const Slice reference = keys[r].slice();
+    for (const ExactBytes& a : keys) {
+      const uint64_t of_a = RelativePrefix(a.slice(), reference);
+      for (const ExactBytes& b : keys) {
+        const uint64_t of_b = RelativePrefix(b.slice(), reference);
+        const int order = a.slice().compare(b.slice());
+        if (of_a != of_b) {
+          ASSERT_EQ(of_a < of_b, order < 0)
+              << a.slice().ToString(true) << " and " << b.slice().ToString(true)
+              << " beside " << reference.ToString(true);
+          continue;
+        }
+        // The bytes that follow order keys with one number.
+        const size_t end = RelativePrefixEnd(of_a);
+        const uint64_t rest_of_a = rest(a.slice(), end);
+        const uint64_t rest_of_b = rest(b.slice(), end);
+        if (rest_of_a != rest_of_b) {
+          ASSERT_EQ(rest_of_a < rest_of_b, order < 0);
+        }
+        if (order != 0) ++equal;
+      }
+    }
+  }
+  EXPECT_GT(equal, 0);
+}
+
+TEST(KeyPrefixTest, RelativePrefixesTellNeighboursApart) {
+  const std::string reference = "user/profile/0000512345";
+  for (const char* const pair :
+       {"0000512344", "0000512346", "0000000000", "0000999998"}) {
+    const std::string key = std::string("user/profile/") + pair;
+    std::string next = key;
+    next.back() = static_cast<char>(next.back() + 1);
+    EXPECT_LT(RelativePrefix(key, reference), RelativePrefix(next, reference));
   }
 }
 
