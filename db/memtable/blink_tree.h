@@ -11,7 +11,12 @@
 // Thread-safety: any threads may insert and read concurrently. Readers take no
 // lock and write nothing.
 //
-// *Words and states.* A node has 14 slots. A slot has a key prefix and an item.
+// *Words and states.* The first entry that is inserted is the *reference*. A
+// key's *prefix* is its position relative to that (RelativePrefix), so that
+// keys that begin with the same bytes differ in it. `reference_` is null until
+// then.
+//
+// A node has 14 slots. A slot has a key prefix and an item.
 // In a leaf the item is an entry. In an inner node it is a child with a
 // separator, the entry whose key is the child's low key. The node's *word* says
 // which slots are in use, and in which order:
@@ -25,6 +30,9 @@
 // set the locked bit owns the node. Only the owner stores to the node.
 //
 // *Transitions.*
+// T0 the first insert: compare-and-swap changes `reference_` from null to the
+//    entry, release. An insert whose exchange fails takes the entry that is
+//    there, acquire.
 // T1 lock: compare-and-swap sets the locked bit, acquire.
 // T2 insert: store prefix and item in a free slot, release each; then store the
 //    word with that slot at its rank, unlocked, release.
@@ -34,7 +42,8 @@
 //    item belongs in this node, then fill its slot as in T2. A node that was
 //    the root gets a parent, release. Unlock both nodes, release.
 // T4 insert the new node in the level above, by T1 and T2 or T3.
-// T5 read a node: load `version`, acquire; the word, acquire; `high`, relaxed;
+// T5 read: load `reference_`, acquire; if it is null, there are no entries. To
+//    read a node: load `version`, acquire; the word, acquire; `high`, relaxed;
 //    the slots, acquire; `next`, acquire, if needed; `version` again, relaxed.
 //    If `version` has changed, read the node again. Readers ignore the locked
 //    bit.
@@ -51,7 +60,12 @@
 //    `version`.
 // I5 From any node whose low key is below the key, T6 leads to the key's place.
 //
+// I6 `reference_` changes once, before any slot is filled, so all prefixes are
+//    relative to one key.
+//
 // *Why each order is needed.*
+// T0 pairs with itself and with T5: a thread that computes a prefix sees the
+//    reference's bytes, which were written before.
 // T2's word pairs with T5's: a thread that reads a slot number sees the slot,
 //    and the memory that its item points to.
 // T2's slots pair with T5's: a thread that reads a refilled slot sees, when it
@@ -86,13 +100,18 @@
 //    along `next`, or during the copy. Keys that the iterator has passed are
 //    then in the next node, too. It skips keys that are not above the last key
 //    it copied.
+// B9 Two inserts find the tree empty, and each takes its own entry as the
+//    reference. The prefixes of one are out of order among those of the other.
+//    Only one exchange of T0 succeeds.
+// B10 A reader finds no reference, and searches with a prefix that is relative
+//    to nothing, while the first entries arrive. It reads no node.
 //
 // *Freshness and progress.* A read that starts after an Insert returned
-// (happens-before) finds its entry: every word that it reads is from that
-// moment or later, and I1 and I5 lead to the entry. A read may miss concurrent
-// inserts. A reader retries a node only if that node was split. A suspended
-// writer delays the writers of its node and of that node's new sibling, but
-// never a reader.
+// (happens-before) finds the reference, and its entry: every word that it reads
+// is from that moment or later, and I1 and I5 lead to the entry. A read may
+// miss concurrent inserts. A reader retries a node only if that node was split.
+// A suspended writer delays the writers of its node and of that node's new
+// sibling, but never a reader.
 //
 // *Reclamation.* None: nodes live as long as their arena.
 
@@ -109,15 +128,16 @@ namespace varve {
 
 // The points of the protocol at which a test may run other threads.
 enum class BlinkPoint : uint8_t {
-  kLockWanted,  // T1: the place is found, nothing is locked.
-  kSlotFilled,  // T2: before the store of the word.
-  kLinked,      // T3: `next` is stored.
-  kShrunk,      // T3: the word is stored.
-  kVersioned,   // T3: `version` is stored.
-  kParentLess,  // T4: before it begins.
-  kWordRead,    // T5: version and word are loaded.
-  kBoundRead,   // T5: `high` is loaded, if needed.
-  kSlotsRead,   // T5: all is loaded, except the version again.
+  kNoReference,  // T0: before the exchange.
+  kLockWanted,   // T1: the place is found, nothing is locked.
+  kSlotFilled,   // T2: before the store of the word.
+  kLinked,       // T3: `next` is stored.
+  kShrunk,       // T3: the word is stored.
+  kVersioned,    // T3: `version` is stored.
+  kParentLess,   // T4: before it begins.
+  kWordRead,     // T5: version and word are loaded.
+  kBoundRead,    // T5: `high` is loaded, if needed.
+  kSlotsRead,    // T5: all is loaded, except the version again.
 };
 struct NoBlinkPause {
   static void At(BlinkPoint) {}
@@ -211,7 +231,11 @@ class BasicBlinkTree {
   struct Target;
   struct Path;
 
+  // Returns the key with its prefix relative to the reference.
+  Target TargetOf(const Slice& key, const char* reference) const;
+  // The same. REQUIRES: the caller has an entry of the tree.
   Target TargetOf(const Slice& key) const;
+  const char* SetReference(const char* entry);
   bool LowIsBelow(const Node* node, const Target& t) const;
   size_t Rank(const Node* node, uint64_t word, const Target& t) const;
   size_t RankAmongEqual(const Node* node, uint64_t word, size_t from,
@@ -237,6 +261,7 @@ class BasicBlinkTree {
   Arena* const entries_;
   Arena* const nodes_;
   Node* const first_;  // The leftmost leaf.
+  std::atomic<const char*> reference_{nullptr};
   std::atomic<Node*> root_;
   // The leaf to try first for a key above all others: a leaf that is or
   // recently was the rightmost one.

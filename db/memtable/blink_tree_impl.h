@@ -125,10 +125,33 @@ BlinkNode* BasicBlinkTree<Pause>::NewNode(uint32_t level) {
 
 template <typename Pause>
 typename BasicBlinkTree<Pause>::Target BasicBlinkTree<Pause>::TargetOf(
-    const Slice& key) const {
+    const Slice& key, const char* reference) const {
   // If the order of keys is not bytewise, all prefixes are equal.
-  return Target{
-      key, comparator_->bytewise() ? KeyPrefix(ExtractUserKey(key), 0) : 0};
+  if (!comparator_->bytewise()) return Target{key, 0};
+  return Target{key, RelativePrefix(ExtractUserKey(key),
+                                    ExtractUserKey(EntryKey(reference)))};
+}
+
+template <typename Pause>
+typename BasicBlinkTree<Pause>::Target BasicBlinkTree<Pause>::TargetOf(
+    const Slice& key) const {
+  // relaxed: whoever has an entry is ordered after T0.
+  return TargetOf(key, reference_.load(std::memory_order_relaxed));
+}
+
+// Does T0 with this entry, if nobody has done it. Returns the reference.
+template <typename Pause>
+[[gnu::noinline]] const char* BasicBlinkTree<Pause>::SetReference(
+    const char* entry) {
+  Pause::At(BlinkPoint::kNoReference);
+  const char* present = nullptr;
+  // T0. release pairs with the acquire of T5 and of the next T0, acquire with
+  // the release of the T0 that was first.
+  return reference_.compare_exchange_strong(present, entry,
+                                            std::memory_order_acq_rel,
+                                            std::memory_order_acquire)
+             ? entry
+             : present;
 }
 
 // Returns whether the node's low key is below the target. REQUIRES: the node is
@@ -172,11 +195,11 @@ template <typename Pause>
     const Node* node, uint64_t word, size_t from, const Target& t) const {
   // Most keys with one prefix differ in their next 8 bytes, which are compared
   // without a call of memcmp().
-  const auto second_prefix = [this](const Slice& key) -> uint64_t {
+  const size_t prefix_end =
+      comparator_->bytewise() ? RelativePrefixEnd(t.prefix) : SIZE_MAX;
+  const auto second_prefix = [prefix_end](const Slice& key) -> uint64_t {
     const Slice user_key = ExtractUserKey(key);
-    if (!comparator_->bytewise() || user_key.size() <= sizeof(uint64_t))
-      return 0;
-    return KeyPrefix(user_key, sizeof(uint64_t));
+    return user_key.size() <= prefix_end ? 0 : KeyPrefix(user_key, prefix_end);
   };
   const uint64_t of_target = second_prefix(t.key);
   const auto is_below = [&](const Slice& key) {
@@ -245,7 +268,10 @@ inline BlinkNode* BasicBlinkTree<Pause>::Descend(const Target& t,
 
 template <typename Pause>
 const char* BasicBlinkTree<Pause>::LowerBound(const Slice& internal_key) const {
-  const Target t = TargetOf(internal_key);
+  // T5. acquire pairs with the release of T0.
+  const char* const reference = reference_.load(std::memory_order_acquire);
+  if (reference == nullptr) return nullptr;
+  const Target t = TargetOf(internal_key, reference);
   const Node* node = Descend(t, 0, nullptr);
   for (;;) {
     // T5. acquire, both: pair with the release of T3, the word's of T2 too.
@@ -434,7 +460,11 @@ template <typename Pause>
 template <bool kDeletion>
 [[gnu::always_inline]] inline void BasicBlinkTree<Pause>::InsertAt(
     const char* entry, char* mark) {
-  Target t = TargetOf(EntryKey(entry));
+  // acquire pairs with the release of T0.
+  const char* reference = reference_.load(std::memory_order_acquire);
+  if (reference == nullptr) [[unlikely]]
+    reference = SetReference(entry);
+  Target t = TargetOf(EntryKey(entry), reference);
   Path path;
   // acquire pairs with the release of Split.
   Node* node = last_.load(std::memory_order_acquire);
@@ -463,7 +493,7 @@ template <bool kDeletion>
     // T4.
     item = right;
     separator = right->KeyEntry(0);
-    t = TargetOf(EntryKey(separator));
+    t = TargetOf(EntryKey(separator), reference);
     ++level;
     node = level <= path.top ? path.nodes[level] : Descend(t, level, &path);
   }
@@ -512,7 +542,13 @@ size_t BasicBlinkTree<Pause>::Copy(const Node* node, const Target* t,
 
 template <typename Pause>
 void BasicBlinkTree<Pause>::Iterator::Seek(const Slice& internal_key) {
-  const Target t = tree_->TargetOf(internal_key);
+  index_ = 0;
+  count_ = 0;
+  // T5. acquire pairs with the release of T0.
+  const char* const reference =
+      tree_->reference_.load(std::memory_order_acquire);
+  if (reference == nullptr) return;
+  const Target t = tree_->TargetOf(internal_key, reference);
   const Node* node = tree_->Descend(t, 0, nullptr);
   do {
     index_ = tree_->Copy(node, &t, this);
@@ -554,7 +590,9 @@ void BasicBlinkTree<Pause>::Iterator::NextNode() {
 
 template <typename Pause>
 void BasicBlinkTree<Pause>::Iterator::PrevNode() {
-  const Target t = tree_->TargetOf(EntryKey(entries_[0]));
+  // relaxed: the iterator is at an entry, so it is set.
+  const Target t = tree_->TargetOf(
+      EntryKey(entries_[0]), tree_->reference_.load(std::memory_order_relaxed));
   const size_t rank = tree_->Copy(tree_->Descend(t, 0, nullptr), &t, this);
   if (rank == 0) count_ = 0;
   index_ = rank == 0 ? 0 : rank - 1;

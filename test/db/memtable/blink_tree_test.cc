@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 // Tags: threads
 //
-// Goal: the interleavings B1 to B8 of db/memtable/blink_tree.h do no harm.
+// Goal: the interleavings B1 to B10 of db/memtable/blink_tree.h do no harm.
 // Method: a tree whose protocol calls back at each step. There, the test runs
 // other operations to their end, or lets another thread reach a step of its
 // own. The result of a read must be right for some set of keys between the ones
@@ -316,6 +316,40 @@ TEST_P(BlinkTreeInterleavingTest, ReadsAreRightInTheMidstOfInsertsB4B5) {
       }
     }
   }
+}
+
+// All of another thread's inserts come between an insert's look for a reference
+// and its own. Keys below and above that one.
+TEST_P(BlinkTreeInterleavingTest, OneReferenceForAllB9) {
+  for (const int key : {1, 55, 6000, 99999}) {
+    for (const int count : {1, 14, 15, 400}) {
+      Reset();
+      HookedPause::Once(BlinkPoint::kNoReference, 1, [&] { AddTens(count); });
+      Add(key);
+      ASSERT_TRUE(HookedPause::done);
+      HookedPause::Clear();
+      for (int other = 5; other < 4000; other += 40) Add(other);
+      ASSERT_NO_FATAL_FAILURE(ExpectWhole());
+    }
+  }
+}
+
+// Reads of a tree whose first insert has begun, and of one that got its entries
+// after a read began.
+TEST_P(BlinkTreeInterleavingTest, ReadsWithoutReferenceAnswerNothingB10) {
+  Reset();
+  const Keys none;
+  HookedPause::Once(BlinkPoint::kNoReference, 1, [&] {
+    EXPECT_EQ(Find(0), kEnd);
+    EXPECT_EQ(Seek(0), kEnd);
+    ExpectFits(Walk(true), none, none);
+    ExpectFits(Walk(false), none, none);
+  });
+  Add(50);
+  ASSERT_TRUE(HookedPause::done);
+  HookedPause::Clear();
+  EXPECT_EQ(Find(50), 50);
+  EXPECT_EQ(Find(51), kEnd);
 }
 
 TEST_P(BlinkTreeInterleavingTest, InsertsFindTheirPlaceAfterOthersB5B6) {
