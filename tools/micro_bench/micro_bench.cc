@@ -169,6 +169,7 @@ constexpr Topic kTopics[] = {
      AddKeyFold},
     {"locks", "locks of keys in pessimistic transactions", AddLocks},
     {"transactions", "transactions, and their memory", AddTransactions},
+    {"tables", "ingestion of tables, and seeks of prefixes", AddTables},
     {"memory", "the accounting of an allocation and its release", AddMemory},
     {"indexed_batch", "updates and reads of a WriteBatchWithIndex",
      AddIndexedBatch},

@@ -27,6 +27,7 @@ void AddMemory();
 void AddMemTable();
 void AddSnapshots();
 void AddStatistics();
+void AddTables();
 void AddTraces();
 void AddTransactions();
 
@@ -149,6 +150,9 @@ void AddRocksDbIndexedBatch();
 
 // Optimistic and pessimistic transactions, beside the ones of Varve.
 void AddRocksDbTransactions();
+
+// Ingestion and prefixes, beside the ones of Varve.
+void AddRocksDbTables();
 
 constexpr int kIdleFamilies = 16;
 
