@@ -173,6 +173,16 @@ class BasicBlinkTree {
   // if the next entry in order has the same user key, else leaves it.
   // REQUIRES: as Insert.
   void InsertDeletion(const char* entry, char* mark);
+  // An entry to insert, and its mark if it is a deletion; see InsertDeletion.
+  struct Insertion {
+    const char* entry;
+    char* mark;  // Null for other entries.
+  };
+  static constexpr size_t kMaxInsertions = 8;
+  // Inserts up to kMaxInsertions entries, each as Insert or InsertDeletion
+  // would. It takes less time, since the cache misses of their searches
+  // overlap. REQUIRES: as Insert for each; count > 0.
+  void InsertMany(const Insertion* insertions, size_t count);
   // Returns the first entry at or after the internal key, or null.
   const char* LowerBound(const Slice& internal_key) const;
 
@@ -236,11 +246,14 @@ class BasicBlinkTree {
   // The same. REQUIRES: the caller has an entry of the tree.
   Target TargetOf(const Slice& key) const;
   const char* SetReference(const char* entry);
+  // Returns the reference, which is the entry if there is none yet.
+  const char* ReferenceFor(const char* entry);
   bool LowIsBelow(const Node* node, const Target& t) const;
   size_t Rank(const Node* node, uint64_t word, const Target& t) const;
   size_t RankAmongEqual(const Node* node, uint64_t word, size_t from,
                         const Target& t) const;
   Node* RightOf(const Node* node, const Target& t) const;
+  Node* Step(Node* node, const Target& t, Path* path) const;
   Node* Descend(const Target& t, uint32_t level, Path* path) const;
   size_t Copy(const Node* node, const Target* t, Iterator* to) const;
   bool CopyAhead(const Node* node, const char** entries, size_t* count,
@@ -248,6 +261,11 @@ class BasicBlinkTree {
 
   template <bool kDeletion>
   void InsertAt(const char* entry, char* mark);
+  template <bool kDeletion>
+  void InsertFrom(Node* node, Target t, Path* path, const char* reference,
+                  const char* entry, char* mark);
+  void InsertFound(Node* leaf, const Target& t, Path* path,
+                   const char* reference, const char* entry, char* mark);
   bool PrecedesVersion(const Node* node, uint64_t word, const Target& t) const;
 
   Node* NewNode(uint32_t level);

@@ -235,6 +235,28 @@ inline BlinkNode* BasicBlinkTree<Pause>::RightOf(const Node* node,
   return next != nullptr && LowIsBelow(next, t) ? next : nullptr;
 }
 
+// Returns a node of the level below `node`'s from which T6 leads to the
+// target's place, or a right sibling if the target belongs there, or `node` to
+// try again. If `path` is not null, stores the node that it leaves downwards.
+template <typename Pause>
+[[gnu::always_inline]] inline BlinkNode* BasicBlinkTree<Pause>::Step(
+    Node* node, const Target& t, Path* path) const {
+  // T5. acquire, both: pair with the release of T3, the word's of T2 too.
+  const uint32_t version = node->version.load(std::memory_order_acquire);
+  const uint64_t word = node->word.load(std::memory_order_acquire);
+  Pause::At(BlinkPoint::kWordRead);
+  if (Node* const right = RightOf(node, t)) return right;
+  Pause::At(BlinkPoint::kBoundRead);
+  auto* const child =
+      static_cast<Node*>(node->Item(word, Rank(node, word, t) - 1));
+  Pause::At(BlinkPoint::kSlotsRead);
+  // relaxed: see "Why", T2's slots.
+  if (node->version.load(std::memory_order_relaxed) != version) return node;
+  PrefetchBlinkNode(child);
+  if (path != nullptr) path->nodes[node->level] = node;
+  return child;
+}
+
 // Returns a node of the level from which T6 leads to the target's place. If
 // `path` is not null, stores the nodes above it there.
 template <typename Pause>
@@ -244,25 +266,7 @@ inline BlinkNode* BasicBlinkTree<Pause>::Descend(const Target& t,
   // acquire pairs with the release of GrowRoot.
   Node* node = root_.load(std::memory_order_acquire);
   if (path != nullptr) path->top = node->level;
-  while (node->level > level) {
-    // T5. acquire, both: pair with the release of T3, the word's of T2 too.
-    const uint32_t version = node->version.load(std::memory_order_acquire);
-    const uint64_t word = node->word.load(std::memory_order_acquire);
-    Pause::At(BlinkPoint::kWordRead);
-    if (Node* const right = RightOf(node, t)) {
-      node = right;
-      continue;
-    }
-    Pause::At(BlinkPoint::kBoundRead);
-    auto* const child =
-        static_cast<Node*>(node->Item(word, Rank(node, word, t) - 1));
-    Pause::At(BlinkPoint::kSlotsRead);
-    // relaxed: see "Why", T2's slots.
-    if (node->version.load(std::memory_order_relaxed) != version) continue;
-    PrefetchBlinkNode(child);
-    if (path != nullptr) path->nodes[node->level] = node;
-    node = child;
-  }
+  while (node->level > level) node = Step(node, t, path);
   return node;
 }
 
@@ -457,18 +461,32 @@ bool BasicBlinkTree<Pause>::PrecedesVersion(const Node* node, uint64_t word,
 }
 
 template <typename Pause>
+inline const char* BasicBlinkTree<Pause>::ReferenceFor(const char* entry) {
+  // acquire pairs with the release of T0.
+  const char* const reference = reference_.load(std::memory_order_acquire);
+  return reference != nullptr ? reference : SetReference(entry);
+}
+
+template <typename Pause>
 template <bool kDeletion>
 [[gnu::always_inline]] inline void BasicBlinkTree<Pause>::InsertAt(
     const char* entry, char* mark) {
-  // acquire pairs with the release of T0.
-  const char* reference = reference_.load(std::memory_order_acquire);
-  if (reference == nullptr) [[unlikely]]
-    reference = SetReference(entry);
-  Target t = TargetOf(EntryKey(entry), reference);
+  const char* const reference = ReferenceFor(entry);
+  const Target t = TargetOf(EntryKey(entry), reference);
   Path path;
   // acquire pairs with the release of Split.
   Node* node = last_.load(std::memory_order_acquire);
   if (node != first_ && !LowIsBelow(node, t)) node = Descend(t, 0, &path);
+  InsertFrom<kDeletion>(node, t, &path, reference, entry, mark);
+}
+
+// Inserts from a leaf on from which T6 leads to the place. `path` has the nodes
+// above that leaf, as many as are known.
+template <typename Pause>
+template <bool kDeletion>
+[[gnu::always_inline]] inline void BasicBlinkTree<Pause>::InsertFrom(
+    Node* node, Target t, Path* path, const char* reference, const char* entry,
+    char* mark) {
   void* item = const_cast<char*>(entry);
   const char* separator = nullptr;
   for (uint32_t level = 0;;) {
@@ -495,7 +513,7 @@ template <bool kDeletion>
     separator = right->KeyEntry(0);
     t = TargetOf(EntryKey(separator), reference);
     ++level;
-    node = level <= path.top ? path.nodes[level] : Descend(t, level, &path);
+    node = level <= path->top ? path->nodes[level] : Descend(t, level, path);
   }
 }
 
@@ -507,6 +525,53 @@ void BasicBlinkTree<Pause>::Insert(const char* entry) {
 template <typename Pause>
 void BasicBlinkTree<Pause>::InsertDeletion(const char* entry, char* mark) {
   InsertAt<true>(entry, mark);
+}
+
+template <typename Pause>
+void BasicBlinkTree<Pause>::InsertMany(const Insertion* insertions,
+                                       size_t count) {
+  VARVE_DCHECK(count > 0 && count <= kMaxInsertions);
+  const char* const reference = ReferenceFor(insertions[0].entry);
+  Target targets[kMaxInsertions];
+  Path paths[kMaxInsertions];
+  Node* nodes[kMaxInsertions];
+  // acquire pairs with the release of Split.
+  Node* const last = last_.load(std::memory_order_acquire);
+  // acquire pairs with the release of GrowRoot.
+  Node* const root = root_.load(std::memory_order_acquire);
+  for (size_t i = 0; i < count; ++i) {
+    targets[i] = TargetOf(EntryKey(insertions[i].entry), reference);
+    const bool is_at_end = last == first_ || LowIsBelow(last, targets[i]);
+    nodes[i] = is_at_end ? last : root;
+    paths[i].top = is_at_end ? 0 : root->level;
+  }
+  // All take a step before one takes the next, so that the misses of the nodes
+  // that a step leads to overlap.
+  for (bool is_above = true; is_above;) {
+    is_above = false;
+    for (size_t i = 0; i < count; ++i) {
+      if (nodes[i]->level == 0) continue;
+      nodes[i] = Step(nodes[i], targets[i], &paths[i]);
+      is_above = true;
+    }
+  }
+  // Since then the leaves may have been split, also by the inserts before one's
+  // own. T6 leads on from them (I5).
+  for (size_t i = 0; i < count; ++i) {
+    const auto [entry, mark] = insertions[i];
+    InsertFound(nodes[i], targets[i], &paths[i], reference, entry, mark);
+  }
+}
+
+template <typename Pause>
+[[gnu::noinline]] void BasicBlinkTree<Pause>::InsertFound(
+    Node* leaf, const Target& t, Path* path, const char* reference,
+    const char* entry, char* mark) {
+  if (mark != nullptr) {
+    InsertFrom<true>(leaf, t, path, reference, entry, mark);
+  } else {
+    InsertFrom<false>(leaf, t, path, reference, entry, nullptr);
+  }
 }
 
 // ---- Iteration --------------------------------------------------------------

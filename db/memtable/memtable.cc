@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <span>
 #include <utility>
 
 #include "db/memtable/memtable_iterator.h"
@@ -137,14 +138,16 @@ void MemTable::MarkHeld() {
   if (counter_ != nullptr) counter_->charge().MarkHeld();
 }
 
+struct MemTable::NewEntry {
+  char* entry;
+  Slice key;   // The internal key.
+  char* mark;  // Of a deletion.
+};
+
 template <bool kDeletion>
-[[gnu::always_inline]] inline void MemTable::AddPoint(SequenceNumber sequence,
-                                                      ValueType type,
-                                                      const Slice& user_key,
-                                                      const Slice& value,
-                                                      uint64_t hash) {
-  // While the structure is searched.
-  if (index_.usable()) index_.PrefetchForInsert(hash);
+[[gnu::always_inline]] inline MemTable::NewEntry MemTable::Encode(
+    SequenceNumber sequence, ValueType type, const Slice& user_key,
+    const Slice& value) {
   const size_t key_size = user_key.size() + kTrailerSize;
   const size_t size = VarintLength(key_size) + key_size +
                       VarintLength(value.size()) + value.size() +
@@ -159,16 +162,69 @@ template <bool kDeletion>
   p = EncodeVarint32(p + kTrailerSize, static_cast<uint32_t>(value.size()));
   if (!value.empty()) memcpy(p, value.data(), value.size());
   if constexpr (kDeletion) p[value.size()] = 0;
+  return {entry, key, p + value.size()};
+}
+
+template <bool kDeletion>
+[[gnu::always_inline]] inline void MemTable::AddPoint(SequenceNumber sequence,
+                                                      ValueType type,
+                                                      const Slice& user_key,
+                                                      const Slice& value,
+                                                      uint64_t hash) {
+  // While the structure is searched.
+  if (index_.usable()) index_.PrefetchForInsert(hash);
+  const auto [entry, key, mark] =
+      Encode<kDeletion>(sequence, type, user_key, value);
   if (!tree_) {
     other_order_->Insert(entry);
   } else if constexpr (kDeletion) {
-    tree_->InsertDeletion(entry, p + value.size());
+    tree_->InsertDeletion(entry, mark);
   } else {
     tree_->Insert(entry);
   }
   index_.Insert(entry, key, hash);
   // relaxed: statistics.
   entry_count_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void MemTable::AddMany(const Update* updates, size_t count) {
+  VARVE_DCHECK(count > 0 && count <= kMaxUpdates);
+  // relaxed, both: see NeverAdded. Stored once, so that the line stays clean.
+  if (never_added_.load(std::memory_order_relaxed)) {
+    never_added_.store(false, std::memory_order_relaxed);
+  }
+  if (!tree_) {
+    for (const auto& [sequence, type, key, value] : std::span(updates, count)) {
+      Add(sequence, type, key, value);
+    }
+    return;
+  }
+  BlinkTree::Insertion insertions[kMaxUpdates];
+  uint64_t hashes[kMaxUpdates];
+  Slice keys[kMaxUpdates];
+  uint64_t deletions = 0;
+  for (size_t i = 0; i < count; ++i) {
+    const auto& [sequence, type, key, value] = updates[i];
+    VARVE_DCHECK(type != ValueType::kRangeDeletion);
+    hashes[i] = PreviewXxh3(key);
+    if (index_.usable()) index_.PrefetchForInsert(hashes[i]);
+    const bool is_deletion = IsDeletion(type);
+    const NewEntry made = is_deletion
+                              ? Encode<true>(sequence, type, key, value)
+                              : Encode<false>(sequence, type, key, value);
+    keys[i] = made.key;
+    insertions[i] = {made.entry, is_deletion ? made.mark : nullptr};
+    deletions += is_deletion ? 1 : 0;
+  }
+  tree_->InsertMany(insertions, count);
+  for (size_t i = 0; i < count; ++i) {
+    index_.Insert(const_cast<char*>(insertions[i].entry), keys[i], hashes[i]);
+  }
+  // relaxed, both: statistics.
+  entry_count_.fetch_add(count, std::memory_order_relaxed);
+  if (deletions > 0) {
+    deletion_count_.fetch_add(deletions, std::memory_order_relaxed);
+  }
 }
 
 void MemTable::Add(SequenceNumber sequence, ValueType type,

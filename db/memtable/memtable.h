@@ -72,6 +72,17 @@ class MemTable {
   void Add(SequenceNumber sequence, ValueType type, const Slice& user_key,
            const Slice& value, uint64_t hash);
 
+  struct Update {
+    SequenceNumber sequence;
+    ValueType type;  // Not kRangeDeletion.
+    Slice user_key;
+    Slice value;
+  };
+  static constexpr size_t kMaxUpdates = BlinkTree::kMaxInsertions;
+  // Adds up to kMaxUpdates updates, as Add would. It takes less time, since
+  // their cache misses overlap. REQUIRES: as Add for each; count > 0.
+  void AddMany(const Update* updates, size_t count);
+
   // Finds the newest update of the user key at or before `sequence`. A range
   // deletion that covers the key counts as an update. `hash` is the user key's
   // PreviewXxh3. If the result is kFound, sets *value to the memtable's bytes,
@@ -168,6 +179,11 @@ class MemTable {
     // it also sees false here.
     return never_added_.load(std::memory_order_relaxed);
   }
+  // Writes an entry into the memory of the ordered structure.
+  struct NewEntry;
+  template <bool kDeletion>
+  NewEntry Encode(SequenceNumber sequence, ValueType type,
+                  const Slice& user_key, const Slice& value);
   // Adds a value, a merge operand, or a point deletion.
   template <bool kDeletion>
   void AddPoint(SequenceNumber sequence, ValueType type, const Slice& user_key,

@@ -705,17 +705,71 @@ class LastChoice {
   MemTable* memtable_ = nullptr;
 };
 
+// Adds updates some at a time, for which a memtable takes less time.
+class Gatherer {
+ public:
+  void Add(MemTable* memtable, SequenceNumber sequence,
+           const BatchRecord& record) {
+    if (record.type == ValueType::kRangeDeletion) [[unlikely]] {
+      AddRecord(memtable, sequence, record);
+      return;
+    }
+    if (memtable != memtable_ || count_ == MemTable::kMaxUpdates) {
+      AddAll();
+      memtable_ = memtable;
+    }
+    updates_[count_++] = {sequence, record.type, record.key, record.value};
+  }
+  void AddAll() {
+    if (count_ > 0) memtable_->AddMany(updates_, count_);
+    count_ = 0;
+  }
+
+ private:
+  MemTable* memtable_ = nullptr;
+  size_t count_ = 0;
+  MemTable::Update updates_[MemTable::kMaxUpdates];
+};
+
+// As InsertRecords with AddRecord, for a batch that has more than one update.
+template <bool kOtherFamilies, typename Choose>
+[[gnu::noinline]] Status InsertManyRecords(const Slice& representation,
+                                           Choose choose) {
+  Gatherer gatherer;
+  Status status = InsertRecords<kOtherFamilies>(
+      representation, choose,
+      [&](MemTable* memtable, SequenceNumber sequence,
+          const BatchRecord& record) {
+        gatherer.Add(memtable, sequence, record);
+      });
+  gatherer.AddAll();  // Also those before an error.
+  return status;
+}
+
+// Returns whether updates are better added one by one: a few of them gain less
+// than it costs to gather them.
+bool IsShort(const Slice& representation) {
+  constexpr uint32_t kFew = 2;
+  return representation.size() < kHeaderSize ||
+         DecodeFixed32(representation.data() + 8) <= kFew;
+}
+
 }  // namespace
 
 Status InsertBatchInto(const Slice& representation, MemTable* memtable) {
-  return InsertRecords<false>(
-      representation,
-      [memtable](uint32_t family) { return family == 0 ? memtable : nullptr; },
-      AddRecord);
+  const auto choose = [memtable](uint32_t family) {
+    return family == 0 ? memtable : nullptr;
+  };
+  return IsShort(representation)
+             ? InsertRecords<false>(representation, choose, AddRecord)
+             : InsertManyRecords<false>(representation, choose);
 }
 
 Status InsertBatch(const Slice& representation, MemTableChooser* chooser) {
-  return InsertRecords<true>(representation, LastChoice(chooser), AddRecord);
+  return IsShort(representation)
+             ? InsertRecords<true>(representation, LastChoice(chooser),
+                                   AddRecord)
+             : InsertManyRecords<true>(representation, LastChoice(chooser));
 }
 
 Status InsertBatchMerging(const Slice& representation, MemTableChooser* chooser,

@@ -80,13 +80,21 @@ class BlinkTreeInterleavingTest : public testing::TestWithParam<bool> {
   }
   Tree& tree() { return memory_->tree; }
 
-  void Insert(int number) {
+  char* NewEntry(int number) {
     const std::string key = KeyOf(number);
     char* const entry = tree().AllocateEntry(key.size() + 2);
     char* const p = EncodeVarint32(entry, static_cast<uint32_t>(key.size()));
     memcpy(p, key.data(), key.size());
     p[key.size()] = 0;
-    tree().Insert(entry);
+    return entry;
+  }
+  void Insert(int number) { tree().Insert(NewEntry(number)); }
+  void InsertMany(const std::vector<int>& numbers) {
+    std::vector<Tree::Insertion> insertions;
+    for (const int number : numbers) {
+      insertions.push_back({NewEntry(number), nullptr});
+    }
+    tree().InsertMany(insertions.data(), insertions.size());
   }
   // The same, on the test's own thread, and kept in mind.
   void Add(int number) {
@@ -350,6 +358,70 @@ TEST_P(BlinkTreeInterleavingTest, ReadsWithoutReferenceAnswerNothingB10) {
   HookedPause::Clear();
   EXPECT_EQ(Find(50), 50);
   EXPECT_EQ(Find(51), kEnd);
+}
+
+// Some inserts at once, for which all places are found before the first one is
+// used. Others split the nodes in between, as these do themselves.
+TEST_P(BlinkTreeInterleavingTest, ManyInsertsFindTheirPlacesAfterOthersB5B6) {
+  const std::vector<std::vector<int>> kMany = {
+      {5},
+      {41, 42, 43, 44, 45, 46, 47, 48},
+      {48, 47, 46, 45, 44, 43, 42, 41},
+      {10008, 1, 55, 75, 95, 6001, 145, 10005},
+      {20001, 20002, 20003, 20004, 20005, 20006, 20007, 20008}};
+  for (const int count : {0, 1, 13, 14, 15, 120, 1000}) {
+    for (const BlinkPoint point :
+         {BlinkPoint::kNoReference, BlinkPoint::kWordRead,
+          BlinkPoint::kBoundRead, BlinkPoint::kSlotsRead,
+          BlinkPoint::kLockWanted, BlinkPoint::kParentLess}) {
+      for (const int nth : {1, 4, 9, 17}) {
+        for (const std::vector<int>& many : kMany) {
+          Reset();
+          AddTens(count);
+          HookedPause::Once(point, nth, [&] {
+            for (const int other : kSplitters) {
+              if (std::find(many.begin(), many.end(), other) == many.end()) {
+                Add(other);
+              }
+            }
+            for (int other = 20100; other < 20140; ++other) Add(other);
+          });
+          keys_.insert(many.begin(), many.end());
+          InsertMany(many);
+          HookedPause::Clear();
+          ASSERT_NO_FATAL_FAILURE(ExpectWhole());
+        }
+      }
+    }
+  }
+}
+
+TEST_P(BlinkTreeInterleavingTest, ReadsAreRightInTheMidstOfManyInserts) {
+  const std::vector<int> many = {41, 58, 43, 44, 45, 6001, 47, 48};
+  for (const int count : {0, 1, 14, 120}) {
+    for (const BlinkPoint point :
+         {BlinkPoint::kSlotsRead, BlinkPoint::kLockWanted,
+          BlinkPoint::kSlotFilled, BlinkPoint::kLinked, BlinkPoint::kShrunk,
+          BlinkPoint::kVersioned, BlinkPoint::kParentLess}) {
+      for (int nth = 1; nth <= 8; ++nth) {
+        Reset();
+        AddTens(count);
+        const Keys before = keys_;
+        keys_.insert(many.begin(), many.end());
+        HookedPause::Once(point, nth, [&] {
+          ExpectFits(Walk(true), before, keys_);
+          ExpectFits(Walk(false), before, keys_);
+          for (int target = 0; target < 155; target += 5) {
+            ExpectFits(Find(target), target, before, keys_);
+            ExpectFits(Seek(target), target, before, keys_);
+          }
+        });
+        InsertMany(many);
+        HookedPause::Clear();
+        ASSERT_NO_FATAL_FAILURE(ExpectWhole());
+      }
+    }
+  }
 }
 
 TEST_P(BlinkTreeInterleavingTest, InsertsFindTheirPlaceAfterOthersB5B6) {
