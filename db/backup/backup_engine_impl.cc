@@ -373,6 +373,10 @@ Status BackupEngineImpl::Create(const CreateBackupOptions& options, DB* db,
       for (const std::string& path : creation.healed()) damaged_.erase(path);
     }
     if (status.ok() && id != nullptr) *id = latest + 1;
+    if (status.ok() && !creation.healed().empty() && !set_.corrupt().empty()) {
+      // Earlier backups may be whole again.
+      status = set_.Load(SIZE_MAX);
+    }
     // The next engine continues with what a stopped one has copied.
     if (!status.ok()) may_have_garbage_ = true;
     if (may_have_garbage_ && !status.IsIncomplete()) {

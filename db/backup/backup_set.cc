@@ -63,6 +63,8 @@ Status BackupSet::Load(size_t max_valid) {
   for (const auto& [id, corrupt] : corrupt_) {
     if (corrupt.meta.has_value()) AddToIndex(*corrupt.meta, false);
   }
+  // The next change reads them again.
+  if (!status.ok()) listed_.clear();
   return status;
 }
 
