@@ -6,7 +6,7 @@ _varve() {
   local name='' option='' i
   local commands='get put merge delete delete-range scan count batchput ingest-from
     write-sst ingest-sst export-to levels families prepared stats check repair compact
-    checkpoint dump-sst dump-manifest dump-wal trace help'
+    checkpoint backup restore backups dump-sst dump-manifest dump-wal trace help'
   local command=''
   COMPREPLY=()
 
@@ -15,7 +15,8 @@ _varve() {
     name=${COMP_WORDS[i]}
     case $name in
       --db | --family | --from | --to | --prefix | --commit | --rollback | --limit | \
-        --open_files | --property | --html | --merge_operator)
+        --open_files | --property | --html | --merge_operator | --id | --keep | --rate | \
+        --threads)
         # The value, behind a "=" that bash makes a word of, or at once.
         ((++i))
         [[ ${COMP_WORDS[i]} == = ]] && ((++i))
@@ -36,7 +37,7 @@ _varve() {
     option=${COMP_WORDS[COMP_CWORD - 2]}
   fi
   case $option in
-    --db)
+    --db | --from | --to)
       mapfile -t COMPREPLY < <(compgen -d -- "$word")
       return
       ;;
@@ -44,8 +45,8 @@ _varve() {
       mapfile -t COMPREPLY < <(compgen -f -- "$word")
       return
       ;;
-    --family | --from | --to | --prefix | --commit | --rollback | --limit | \
-      --open_files) return ;;
+    --family | --prefix | --commit | --rollback | --limit | \
+      --open_files | --id | --keep | --rate | --threads) return ;;
     --merge_operator)
       mapfile -t COMPREPLY < <(compgen -W 'uint64add stringappend max bytesor
         bytesxor' -- "$word")
@@ -120,6 +121,14 @@ _varve() {
         --merge_operator --ttl --open_files --progress --help'
       ;;
     checkpoint) options='--db --ignore_case --open_files --help' ;;
+    backup)
+      options='--db --to --keep --rate --threads --flush --ignore_case --open_files
+        --progress --help'
+      ;;
+    restore)
+      options='--from --db --id --replace --rate --threads --progress --help'
+      ;;
+    backups) options='--from --verify --threads --json --progress --help' ;;
     help) options='--help' ;;
     dump-sst)
       options='--footer --properties --index --blocks --keys --verify --hex

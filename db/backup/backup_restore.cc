@@ -266,6 +266,8 @@ Status BackupRestore::CopyItem(Item* item) {
       copied.crc32c != item->file->crc32c) {
     status = ChecksumError(from, item->file->crc32c, copied.crc32c);
   }
+  // The next restore may keep tables that look right.
+  if (!status.ok()) env_->RemoveFile(item->to).IgnoreError();
   return status;
 }
 

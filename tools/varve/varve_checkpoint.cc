@@ -108,8 +108,8 @@ Status CutBeside(const std::string& path, CheckpointCut* cut) {
   return status;
 }
 
-// Returns false on read-only media and without the right to write. Nothing can
-// be locked there.
+}  // namespace
+
 bool MayWrite(const std::string& path) {
   const auto may_write = [](const std::string& name) {
     return faccessat(AT_FDCWD, name.c_str(), W_OK, AT_EACCESS) == 0 ||
@@ -118,9 +118,6 @@ bool MayWrite(const std::string& path) {
   return may_write(path) && may_write(LockFileName(path));
 }
 
-// Makes the checkpoint without a lock, perhaps while another process has the
-// database open. Begins again if that process removes a table or log before it
-// is in the copy.
 Status CheckpointBeside(const std::string& path, CheckpointBuilder* builder) {
   return ReadUnlocked(path, [&] {
     CheckpointCut cut;
@@ -129,8 +126,6 @@ Status CheckpointBeside(const std::string& path, CheckpointBuilder* builder) {
     return status.ok() ? builder->Build(cut) : status;
   });
 }
-
-}  // namespace
 
 Status RunCheckpoint(Session* session) {
   const std::string path = session->db();

@@ -52,6 +52,12 @@ constexpr OptionSpec kOptions[] = {
     {"link", OptionKind::kFlag},
     {"move", OptionKind::kFlag},
     {"html", OptionKind::kText},
+    {"id", OptionKind::kNumber},
+    {"keep", OptionKind::kNumber},
+    {"rate", OptionKind::kNumber},
+    {"threads", OptionKind::kNumber},
+    {"flush", OptionKind::kFlag},
+    {"replace", OptionKind::kFlag},
 };
 
 constexpr size_t kLongReadaheadBytes = 1 << 20;

@@ -3,6 +3,7 @@
 // The commands of `varve` and their help texts. The man page and the completion
 // for bash in packaging/ list the same commands; a test compares them.
 
+#include "tools/varve/varve_backup.h"
 #include "tools/varve/varve_check.h"
 #include "tools/varve/varve_checkpoint.h"
 #include "tools/varve/varve_command_line.h"
@@ -357,6 +358,58 @@ database faster than it can be copied, try again. On read-only media, or
 without the right to write there, nothing is written beside the copy.
 )";
 
+constexpr char kBackupHelp[] =
+    R"(usage: varve backup --db=DIR --to=BACKUPS [OPTION...]
+
+Adds a backup of the database, of all its column families, to a directory of
+backups, which is made if it is missing. Tables that are there from earlier
+backups are not copied again. ldb restore reads the directory, too.
+
+  --db=DIR             the database
+  --to=BACKUPS         the directory of the backups
+  --keep=N             delete the oldest backups but N
+  --rate=N             write at most N bytes per second
+  --threads=N          copy by N threads (default: 1)
+  --flush              write tables of what is in logs first
+  --ignore_case        the keys of the database are case-insensitive
+  --open_files=N       open at most N tables at once
+  --progress           say how far it is, also if stderr is no terminal
+
+Beside a process that has the database open, it backs up a copy by hard links,
+DIR.backup-PID, which it removes. An interrupted backup is not listed, and the
+next one continues it.
+)";
+
+constexpr char kRestoreHelp[] =
+    R"(usage: varve restore --from=BACKUPS --db=DIR [OPTION...]
+
+Makes a database of a backup, by default of the newest that is not damaged.
+Every byte is compared with its checksum. ldb backup makes such backups, too.
+
+  --from=BACKUPS       the directory of the backups
+  --db=DIR             the directory of the database
+  --id=N               the number of the backup
+  --replace            remove the database that is in DIR, once the backup was
+                       verified; other files are kept
+  --rate=N             write at most N bytes per second
+  --threads=N          copy by N threads (default: 1)
+  --progress           say how far it is, also if stderr is no terminal
+)";
+
+constexpr char kBackupsHelp[] =
+    R"(usage: varve backups --from=BACKUPS [OPTION...]
+
+Lists the backups: number, date (UTC), size, number of files, and the
+program's metadata. Shared files count for each backup. Exits with 3 if one is
+damaged.
+
+  --from=BACKUPS       the directory of the backups
+  --verify             read all files, and compare their checksums
+  --threads=N          read by N threads (default: 1)
+  --json               print a line of JSON for each
+  --progress           say how far it is, also if stderr is no terminal
+)";
+
 constexpr char kIngestFromHelp[] =
     R"(usage: varve ingest-from --db=DIR [OPTION...] FILE
 
@@ -519,6 +572,14 @@ constexpr Command kCommands[] = {
      "drop what was deleted or written over", kCompactHelp, RunCompact},
     {"checkpoint", 1, 1, OperandKind::kFile, "db ignore_case open_files",
      "make a copy of the database", kCheckpointHelp, RunCheckpoint},
+    {"backup", 0, 0, OperandKind::kFile,
+     "db to keep rate threads flush ignore_case open_files progress",
+     "add a backup to a directory of backups", kBackupHelp, RunBackup},
+    {"restore", 0, 0, OperandKind::kFile,
+     "from db id replace rate threads progress", "make a database of a backup",
+     kRestoreHelp, RunRestore},
+    {"backups", 0, 0, OperandKind::kFile, "from verify threads json progress",
+     "list backups, and verify them", kBackupsHelp, RunBackups},
     {"dump-sst", 1, 1, OperandKind::kFile,
      "footer properties index blocks keys verify hex progress",
      "show a table file", kDumpSstHelp, RunDumpSst},
