@@ -261,7 +261,7 @@ Status BackupCreation::FindShared(Item* item, bool* found) {
            (known == nullptr || !known->has_checksum ||
             known->crc32c == source.crc32c);
   if (*found && known == nullptr && options_.sync) {
-    // Whoever wrote it may not have synced it.
+    // The interrupted call may not have synced it.
     *found = set_->env()->SyncFile(to).ok();
   }
   item->file.size = present.size;

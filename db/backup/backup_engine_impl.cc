@@ -95,7 +95,7 @@ class BackupEngineImpl::FolderLock {
   }
   FolderLock(const FolderLock&) = delete;
   FolderLock& operator=(const FolderLock&) = delete;
-  // What the lock protected is done.
+  // The change is done, whatever this returns.
   ~FolderLock() {
     if (lock_ != nullptr) env_->UnlockFile(std::move(lock_)).IgnoreError();
   }

@@ -41,7 +41,7 @@ struct BackupPath {
 
 // Takes a path of backup `id` apart. Returns false, with *result undefined,
 // for a path that no engine writes. All others stay in the backup directory,
-// and their db_name is that of a file of a database.
+// and their db_name is a name of a database's file.
 bool ParseBackupPath(const std::string& path, BackupID id, BackupPath* result);
 // Returns true for a decimal number in [1, UINT32_MAX] without leading zeros.
 bool ParseBackupId(const std::string& name, BackupID* id);

@@ -50,7 +50,7 @@ class BackupSet {
   // Returns OK and *meta, NotFound, or the reason why it cannot be used.
   Status Find(BackupID id, const BackupMeta** meta) const;
   // Returns the file at the path as a backup has it, or null. A complete
-  // backup's word counts before that of a corrupt one.
+  // backup's list counts more than a corrupt one's.
   const BackupFile* FindFile(const std::string& path) const;
 
   // Makes a backup visible: writes its file in meta/, and syncs it if `sync`.

@@ -18,7 +18,7 @@
 
 namespace varve {
 
-// What all transfers of a call share. Thread-safety: thread-safe.
+// The state that all transfers of a call share. Thread-safety: thread-safe.
 class TransferControl {
  public:
   // `limiter`, `stop` and `progress` may be null. `progress` is called after
@@ -45,7 +45,7 @@ class TransferControl {
   uint64_t unreported_bytes_ VARVE_GUARDED_BY(mu_) = 0;
 };
 
-// What was read.
+// The size and checksum of the bytes that were read.
 struct TransferResult {
   uint64_t size = 0;
   uint32_t crc32c = 0;

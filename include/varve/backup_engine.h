@@ -54,8 +54,8 @@ struct VARVE_EXPORT VARVE_USES_CONTAINERS BackupEngineOptions {
   explicit BackupEngineOptions(std::string directory, Env* env = nullptr)
       : backup_dir(std::move(directory)), backup_env(env) {}
 
-  // The directory of the backups, which is created if it is missing. Not that
-  // of a database.
+  // The directory of the backups, which is created if it is missing. Do not use
+  // the directory of a database.
   std::string backup_dir;
   // The Env of backup_dir, which outlives the engine. Null: the one given to
   // Open.
@@ -92,8 +92,8 @@ struct VARVE_EXPORT VARVE_USES_CONTAINERS BackupEngineOptions {
   int max_valid_backups_to_open = INT_MAX;
   ShareFilesNaming share_files_with_checksum_naming =
       static_cast<ShareFilesNaming>(kUseDbSessionId | kFlagIncludeFileSize);
-  // The format of a backup's file in meta/. 1: that of all versions of RocksDB.
-  // 2: also has the files' sizes, excluded files, and its own checksum.
+  // The format of a backup's file in meta/. 1: as all versions of RocksDB read
+  // it. 2: also has the files' sizes, excluded files, and its own checksum.
   // RocksDB 6.19 reads it.
   int schema_version = 1;
   // Has no effect: Varve's files have no temperatures.
@@ -165,10 +165,10 @@ struct RestoreOptions {
 };
 
 // A file of a backup. `relative_filename` is in `directory`, the backup
-// directory. The checksum is that of RocksDB's FileChecksumCrc32c.
+// directory. The checksum is as by RocksDB's FileChecksumCrc32c.
 using BackupFileInfo = FileStorageInfo;
 
-// What is known of a backup.
+// Facts about a backup.
 struct VARVE_EXPORT VARVE_USES_CONTAINERS BackupInfo {
   BackupID backup_id = 0;
   int64_t timestamp = 0;  // Of its creation, in seconds since 1970.
@@ -181,7 +181,7 @@ struct VARVE_EXPORT VARVE_USES_CONTAINERS BackupInfo {
   std::vector<BackupExcludedFileInfo> excluded_files;
   // DB::OpenForReadOnly opens the backup in place with this name and this Env,
   // which may be used after the engine was destroyed. Both refer to the backup
-  // directory, so the backup must not be deleted meanwhile.
+  // directory, so the backup must not be deleted while they are used.
   std::string name_for_open;
   std::shared_ptr<Env> env_for_open;
 };

@@ -310,4 +310,5 @@ VARVE_EXPORT varve_iterator_t* varve_transaction_create_iterator_cf(
 } /* extern "C" */
 #endif
 
+#include "varve/c_backups.h"
 #include "varve/c_live_files.h"

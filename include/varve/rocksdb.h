@@ -17,6 +17,7 @@
 // Thread-safety and lifetime: as the classes of Varve that a class holds
 // or is derived from.
 
+#include "varve/rocksdb/backup_engine.h"   // IWYU pragma: export
 #include "varve/rocksdb/convert.h"         // IWYU pragma: export
 #include "varve/rocksdb/db.h"              // IWYU pragma: export
 #include "varve/rocksdb/db_ttl.h"          // IWYU pragma: export

@@ -38,7 +38,7 @@ FOLDERS = {
 }
 # Headers that C programs include, which have C's old comments only.
 C_HEADERS = [f"include/varve/{name}.h" for name in (
-    "c", "c_families", "c_merge", "c_reads", "c_extensions",
+    "c", "c_backups", "c_families", "c_merge", "c_reads", "c_extensions",
     "c_indexed_batches", "c_external_files", "c_live_files", "c_prefixes",
     "c_transactions", "export", "version")]
 LIBRARY_LAYERS = LAYERS[:-1]

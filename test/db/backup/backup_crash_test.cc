@@ -58,7 +58,7 @@ class BackupCrashTest : public ::testing::TestWithParam<Fault> {
     if (status.ok()) states_[id] = Contents(db_.get());
     return status;
   }
-  // The number of tables does not grow, nor that of calls.
+  // Keeps the numbers of tables and calls small.
   void WriteNewTable() {
     ASSERT_TRUE(Ok(db_->Put({}, "d", Noise(100))));
     ASSERT_TRUE(Ok(db_->CompactRange({.rewrite_bottommost_level = true},
@@ -128,7 +128,7 @@ class BackupCrashTest : public ::testing::TestWithParam<Fault> {
     }
   }
 
-  // Checks that there are no other files than those of the backups.
+  // Checks that all files belong to backups.
   void ExpectNoGarbage() {
     std::vector<BackupInfo> infos;
     engine_->GetBackupInfo(&infos, true);
@@ -176,7 +176,7 @@ TEST_P(BackupCrashTest, CreationIsCompleteOrInvisible) {
     Status status;
     was_hit = RunWithFault(
         i, [&] { return Create(); }, &status);
-    // What was answered with OK is there.
+    // A backup is there if the call returned OK.
     ExpectWhole(0);
     std::vector<BackupInfo> infos;
     engine_->GetBackupInfo(&infos);

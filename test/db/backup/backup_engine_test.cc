@@ -561,6 +561,33 @@ TEST_F(BackupEngineTest, KeepsTablesInPlace) {
   }
 }
 
+TEST_F(BackupEngineTest, KeepsLogsThatAreElsewhere) {
+  backup_options_.backup_log_files = false;
+  OpenEngine();
+  Do("put a 1, flush, put b 2");
+  Backup();
+  Put("c", "3");
+  const EntryList state = Contents();
+  // The process ends without a flush.
+  const std::string copy = dir_.Sub("copy");
+  ASSERT_TRUE(Ok(db_->SyncWAL()));
+  std::filesystem::copy(path_, copy);
+  std::filesystem::create_directory(copy + "/archive");
+  std::string log;
+  for (const auto& entry : std::filesystem::directory_iterator(copy)) {
+    if (entry.path().extension() == ".log") log = entry.path();
+  }
+  std::filesystem::rename(
+      log, copy + "/archive/" + std::filesystem::path(log).filename().string());
+  restored_ = copy;
+  ASSERT_TRUE(Ok(TryRestore(1, RestoreOptions(/*keep_logs=*/true))));
+  EXPECT_TRUE(SameEntries(state, ContentsOf(copy)));
+  // Without the log, there is what is in tables.
+  restored_ = dir_.Sub("without");
+  ASSERT_TRUE(Ok(TryRestore(1)));
+  EXPECT_TRUE(SameEntries({{"a", "1"}}, ContentsOf(restored_)));
+}
+
 TEST_F(BackupEngineTest, ExcludesFilesThatOthersHave) {
   Do("put a 1, flush, put b 2, flush");
   const EntryList state = Contents();
