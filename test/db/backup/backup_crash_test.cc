@@ -176,6 +176,7 @@ TEST_P(BackupCrashTest, CreationIsCompleteOrInvisible) {
     Status status;
     was_hit = RunWithFault(
         i, [&] { return Create(); }, &status);
+    ASSERT_NE(engine_, nullptr);
     // A backup is there if the call returned OK.
     ExpectWhole(0);
     std::vector<BackupInfo> infos;
@@ -204,6 +205,7 @@ TEST_P(BackupCrashTest, DeletionIsCompleteOrNot) {
     Status status;
     was_hit = RunWithFault(
         i, [&] { return engine_->PurgeOldBackups(1); }, &status);
+    ASSERT_NE(engine_, nullptr);
     ExpectWhole(oldest);
     std::vector<BackupInfo> infos;
     engine_->GetBackupInfo(&infos);
@@ -230,6 +232,7 @@ TEST_P(BackupCrashTest, RestoredDatabaseIsOldOrNewOrNone) {
     Status status;
     was_hit = RunWithFault(
         i, [&] { return Restore(3); }, &status);
+    ASSERT_NE(engine_, nullptr);
     const Status opened = OpenRestored(&entries);
     if (status.ok()) {
       ASSERT_TRUE(Ok(opened));
@@ -263,6 +266,7 @@ TEST_P(BackupCrashTest, ContinuationIsCompleteOrInvisible) {
     Status status;
     was_hit = RunWithFault(
         i, [&] { return Create(); }, &status);
+    ASSERT_NE(engine_, nullptr);
     ExpectWhole(0);
     ASSERT_TRUE(Ok(engine_->PurgeOldBackups(2)));
     while (states_.size() > 2) states_.erase(states_.begin());

@@ -698,6 +698,11 @@ TEST_F(BackupEngineTest, CopiesByManyThreadsBesideWriters) {
       if (i % 1000 == 0) Flush();
     }
   });
+  // Also after a failed check.
+  const std::shared_ptr<void> join(nullptr, [&](void*) {
+    stop = true;
+    if (writer.joinable()) writer.join();
+  });
   CreateBackupOptions options;
   options.decrease_background_thread_cpu_priority = true;
   options.background_thread_cpu_priority = CpuPriority::kLow;
