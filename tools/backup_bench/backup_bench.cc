@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 
-// Times backups and restores of a database, and the latency of a writer
-// meanwhile. Compiled twice, with Varve and with RocksDB's own headers and
+// Times backups and restores of a database, and a writer during backups.
+// Compiled twice, with Varve and with RocksDB's own headers and
 // library, so that both do the same.
 //
 // Usage: backup_bench DIRECTORY [MEGABYTES [LIMITED_MEGABYTES_PER_SECOND]]

@@ -15,7 +15,7 @@
 
 struct rocksdb_backup_engine_options_t
     : varve::rocksdb_c::BackupEngineOptionsFields {
-  std::shared_ptr<varve::Env> env;  // Null: that of the engine.
+  std::shared_ptr<varve::Env> env;  // Null: the engine's.
   std::shared_ptr<varve::RateLimiter> backup_rate_limiter;
   std::shared_ptr<varve::RateLimiter> restore_rate_limiter;
 };
