@@ -691,8 +691,10 @@ TEST_F(BackupEngineTest, CopiesByManyThreadsBesideWriters) {
   OpenEngine();
   std::atomic<bool> stop = false;
   std::atomic<int> written = 0;
+  std::atomic<int> limit = 0;  // Keeps the database small.
   std::thread writer([&] {
     for (int i = 0; !stop; ++i) {
+      while (i >= limit && !stop) std::this_thread::yield();
       ASSERT_TRUE(Ok(db_->Put({}, Key(i), Noise(100))));
       written = i + 1;
       if (i % 1000 == 0) Flush();
@@ -708,6 +710,7 @@ TEST_F(BackupEngineTest, CopiesByManyThreadsBesideWriters) {
   options.background_thread_cpu_priority = CpuPriority::kLow;
   std::vector<std::pair<int, int>> bounds;
   for (BackupID id = 1; id <= 5; ++id) {
+    limit = static_cast<int>(id) * 1000 + 2000;
     while (written < static_cast<int>(id) * 1000) std::this_thread::yield();
     const int before = written;
     ASSERT_TRUE(Ok(engine_->CreateNewBackup(options, db_.get())));
