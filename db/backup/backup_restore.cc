@@ -35,6 +35,14 @@ bool IsDamage(const Status& status) {
   return status.IsCorruption() || status.IsNotFound();
 }
 
+// Returns a name that no entry of the directory has. One that a file gets is
+// removed by the next open, if it is left over.
+std::string FreeTemporaryName(Env* env, const std::string& directory) {
+  uint64_t number = 1;
+  while (env->FileExists(TempFileName(directory, number)).ok()) ++number;
+  return TempFileName(directory, number);
+}
+
 bool IsTable(FileKind kind) {
   return kind == FileKind::kTable || kind == FileKind::kLevelDbTable;
 }
@@ -131,7 +139,7 @@ Status BackupRestore::ListItems(const BackupMeta& meta) {
     }
     if (item.path.kind == FileKind::kCurrent) {
       // It is the last that gets its name.
-      temporary_current_ = TempFileName(db_dir_, /*number=*/1);
+      temporary_current_ = FreeTemporaryName(env_, db_dir_);
       item.to = temporary_current_;
     } else if (item.path.kind == FileKind::kWal) {
       item.to = wal_dir_ + "/" + item.path.db_name;
@@ -228,6 +236,9 @@ Status BackupRestore::RemoveIn(const std::string& directory, bool logs) {
     }
     // In the directory of logs, nothing else is the database's.
     if (directory != db_dir_ && kind != FileKind::kWal) continue;
+    // Directories, pipes and so on are no files of a database.
+    uint64_t size = 0;
+    if (env_->GetFileSize(path, &size).IsNotSupported()) continue;
     status = env_->RemoveFile(path);
     if (status.IsNotFound()) status = Status::OK();
   }

@@ -501,11 +501,14 @@ TEST_F(BackupEngineTest, ReplacesADatabase) {
   restored_ = path_;
   Write(path_ + "/mine.txt", "not the engine's");
   Write(path_ + "/000900.sst", "a leftover");
+  std::filesystem::create_directory(path_ + "/000001.dbtmp");
+  std::filesystem::create_directory(path_ + "/000901.sst");
   std::filesystem::create_directory(path_ + "/archive");
   Write(path_ + "/archive/000001.log", "old");
   ExpectRestores(1, state);
   EXPECT_EQ(Read(path_ + "/mine.txt"), "not the engine's");
   EXPECT_FALSE(std::filesystem::exists(path_ + "/000900.sst"));
+  EXPECT_TRUE(std::filesystem::exists(path_ + "/000901.sst"));
   EXPECT_FALSE(std::filesystem::exists(path_ + "/archive/000001.log"));
 }
 
