@@ -117,7 +117,7 @@ TEST(AddManyTest, ThreadsFindWhatTheyAdded) {
         const size_t count = 1 + rng.Below(MemTable::kMaxUpdates);
         std::vector<std::string> keys;
         for (size_t j = 0; j < count; ++j) {
-          // Those of all threads are among each other.
+          // The keys of all threads are among each other.
           keys.push_back("key" + std::to_string(rng.Below(1000)) + "." +
                          std::to_string(t));
         }
