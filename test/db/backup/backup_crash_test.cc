@@ -297,9 +297,9 @@ INSTANTIATE_TEST_SUITE_P(All, BackupCrashTest,
                          NameOf);
 
 // Nothing can be written any more, from any write on, but files can be removed.
-class FullDeviceTest : public BackupCrashTest {};
+class BackupFullDeviceTest : public BackupCrashTest {};
 
-TEST_P(FullDeviceTest, LeavesNothingBehind) {
+TEST_P(BackupFullDeviceTest, LeavesNothingBehind) {
   constexpr OperationMask kWriting =
       kCreateOperation | kWriteOperation | kSyncOperation | kCloseOperation;
   bool was_hit = true;
@@ -320,7 +320,7 @@ TEST_P(FullDeviceTest, LeavesNothingBehind) {
   EXPECT_TRUE(Ok(Create()));
 }
 
-INSTANTIATE_TEST_SUITE_P(All, FullDeviceTest,
+INSTANTIATE_TEST_SUITE_P(All, BackupFullDeviceTest,
                          ::testing::Values(Fault::kOneCall));
 
 }  // namespace
