@@ -53,14 +53,14 @@ void ShowAll(const char* what, const std::string& path, rocksdb::Env* env) {
 int main(int argc, char** argv) {
   if (argc != 2) return 2;
   const std::string directory = argv[1];
-  const std::string restored = directory + "/restored";
+  const std::string restored = directory + ".restored";
   rocksdb::Options options;
   options.create_if_missing = true;
   rocksdb::DB* opened = nullptr;
-  Require(rocksdb::DB::Open(options, directory + "/db", &opened));
+  Require(rocksdb::DB::Open(options, directory + ".db", &opened));
   const std::unique_ptr<rocksdb::DB> db(opened);
 
-  rocksdb::BackupEngineOptions engine_options(directory + "/backups");
+  rocksdb::BackupEngineOptions engine_options(directory + ".backups");
   engine_options.max_background_operations = 2;
   rocksdb::BackupEngine* created = nullptr;
   Require(rocksdb::BackupEngine::Open(rocksdb::Env::Default(), engine_options,
