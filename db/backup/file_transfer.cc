@@ -8,17 +8,21 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
 
 #include "db/backup/user_calls.h"
+#include "db/directory/file_copy.h"
 #include "util/bytes/checksum.h"
 #include "util/threads/background_thread.h"
 
 namespace varve {
 
 namespace {
+
+static_assert(kUnknownSize == kWholeFile);
 
 constexpr uint64_t kBufferBytes = 1 << 20;
 constexpr uint64_t kMinBufferBytes = 4 << 10;
@@ -38,32 +42,21 @@ uint64_t ChooseBuffer(const RateLimiter* limiter, uint64_t wanted) {
 }
 
 // Reads the first `size` bytes of a file, and gives them to `use` in pieces.
-template <typename Use>
-Status ReadPieces(Env* env, const std::string& path, uint64_t size,
-                  TransferControl* control, TransferResult* result, Use use) {
+Status ReadFile(Env* env, const std::string& path, uint64_t size,
+                TransferControl* control, TransferResult* result,
+                const std::function<Status(const Slice&)>& use) {
   *result = TransferResult();
   std::unique_ptr<SequentialFile> file;
   Status status = env->NewSequentialFile(path, FileOptions(), &file);
   if (!status.ok()) return status;
-  const auto scratch = std::make_unique<char[]>(control->buffer_bytes());
-  while (result->size < size) {
-    status = control->CheckStop();
-    if (!status.ok()) return status;
-    Slice data;
-    status = file->Read(static_cast<size_t>(std::min<uint64_t>(
-                            size - result->size, control->buffer_bytes())),
-                        &data, scratch.get());
-    if (!status.ok()) return status;
-    if (data.empty()) {
-      if (size == kUnknownSize) break;
-      return Status::Corruption(path, "is shorter than it was");
-    }
-    result->size += data.size();
-    result->crc32c = Crc32cExtend(result->crc32c, data.data(), data.size());
-    status = use(data);
-    if (!status.ok()) return status;
-  }
-  return status;
+  return ReadPieces(
+      file.get(), path, size, control->buffer_bytes(), [&](const Slice& data) {
+        Status stopped = control->CheckStop();
+        if (!stopped.ok()) return stopped;
+        result->size += data.size();
+        result->crc32c = Crc32cExtend(result->crc32c, data.data(), data.size());
+        return use(data);
+      });
 }
 
 Status CreateFile(Env* env, const std::string& path,
@@ -123,8 +116,8 @@ Status TransferControl::BeforeWrite(uint64_t bytes) {
 
 Status ChecksumFile(Env* env, const std::string& path, uint64_t size,
                     TransferControl* control, TransferResult* result) {
-  return ReadPieces(env, path, size, control, result,
-                    [](const Slice&) { return Status::OK(); });
+  return ReadFile(env, path, size, control, result,
+                  [](const Slice&) { return Status::OK(); });
 }
 
 Status TransferFile(Env* from_env, const std::string& from, uint64_t size,
@@ -134,7 +127,7 @@ Status TransferFile(Env* from_env, const std::string& from, uint64_t size,
   Status status = CreateFile(to_env, to, &file);
   if (!status.ok()) return status;
   status =
-      ReadPieces(from_env, from, size, control, result, [&](const Slice& data) {
+      ReadFile(from_env, from, size, control, result, [&](const Slice& data) {
         Status written = control->BeforeWrite(data.size());
         if (written.ok()) written = file->Append(data);
         return written;

@@ -7,6 +7,7 @@
 #include <string_view>
 #include <utility>
 
+#include "db/directory/file_copy.h"
 #include "env/file_names.h"
 
 namespace varve {
@@ -15,27 +16,9 @@ namespace {
 
 // A longer file is not what KeepUnusedLogs has written.
 constexpr uint64_t kMaxBytes = 1 << 20;
-constexpr size_t kCopyBytes = 256 << 10;
 
 std::string NotePath(const std::string& db_path) {
   return LostDirectory(db_path) + "/UNUSED";
-}
-
-Status CopyFile(Env* env, const std::string& from, const std::string& to) {
-  std::unique_ptr<SequentialFile> in;
-  std::unique_ptr<WritableFile> out;
-  Status status = env->NewSequentialFile(from, FileOptions(), &in);
-  if (status.ok()) status = env->NewWritableFile(to, FileOptions(), &out);
-  const auto scratch = std::make_unique_for_overwrite<char[]>(kCopyBytes);
-  while (status.ok()) {
-    Slice data;
-    status = in->Read(kCopyBytes, &data, scratch.get());
-    if (!status.ok() || data.empty()) break;
-    status = out->Append(data);
-  }
-  if (status.ok()) status = out->Sync();
-  if (status.ok()) status = out->Close();
-  return status;
 }
 
 // Takes the next line, without its end. Returns false if there is none.
@@ -109,7 +92,7 @@ Status KeepUnusedLogs(Env* env, const std::string& db_path,
     const std::string to =
         FreeLostName(env, db_path, from.substr(db_path.size() + 1));
     status = env->LinkFile(from, to);
-    if (status.IsNotSupported()) status = CopyFile(env, from, to);
+    if (status.IsNotSupported()) status = CopyFile(env, from, to, kWholeFile);
     text += "log " + std::to_string(number) +
             to.substr(lost_path.size()).replace(0, 1, " ") + "\n";
   }
