@@ -56,39 +56,35 @@ inline size_t CommonPrefixSize(const Slice& a, const Slice& b,
   }
 }
 
-// A key's position relative to a fixed reference key, as a number. Numbers of
-// one reference compare as the keys do, if they are not equal. A prefix of a
-// key wastes its bits on bytes that all keys have in common. This number has
-// the length of what the key and the reference have in common, and the seven
-// bytes after it:
+// A key's position relative to a fixed reference key, as a number. Different
+// numbers of one reference compare as their keys do. KeyPrefix(key, 0) says
+// nothing about keys that all begin with the same eight bytes. This number has
+// the size of the prefix that the key shares with the reference, and the key's
+// next seven bytes:
 //
-//   bit 63                62..56                                55..0
-//   key >= reference      that length, inverted if bit 63 is    seven bytes
+//   bit 63              62..56                                 55..0
+//   key >= reference    the size; inverted if bit 63 is set    seven bytes
 //
-// Of two keys above the reference, the one that leaves it earlier is above the
-// other one. Below the reference it is the other way round. Lengths of more
-// than kMaxRelativeCommon count as that, and such keys as above.
+// Among keys above the reference, those that share less of it are larger, so
+// the size is inverted. Among keys below it, those that share less are smaller.
+// A size above kMaxRelativeCommon counts as kMaxRelativeCommon, with bit 63
+// set.
 inline constexpr size_t kMaxRelativeCommon = 127;
 
 // Returns the key's position relative to the reference.
 inline uint64_t RelativePrefix(const Slice& key, const Slice& reference) {
   const size_t common = CommonPrefixSize(key, reference, kMaxRelativeCommon);
-  bool below;
-  if (common == key.size()) {
-    below = common < reference.size() && common < kMaxRelativeCommon;
-  } else {
-    below = common < reference.size() && common < kMaxRelativeCommon &&
-            static_cast<unsigned char>(key[common]) <
-                static_cast<unsigned char>(reference[common]);
-  }
+  const bool below = common < std::min(reference.size(), kMaxRelativeCommon) &&
+                     (common == key.size() ||
+                      static_cast<unsigned char>(key[common]) <
+                          static_cast<unsigned char>(reference[common]));
   // Without a branch, which would be as random as the keys.
   const uint64_t top = (common ^ (static_cast<uint64_t>(below) - 1)) & 0xFF;
   return top << 56 | KeyPrefix(key, common) >> 8;
 }
 
-// Returns how many bytes of a key with this number it stands for. Keys with
-// equal numbers are equal in those that both have; of a key that ends before,
-// it has zeroes.
+// Returns how many of a key's first bytes this number of it determines. A key
+// that is shorter counts as padded with zeroes.
 inline size_t RelativePrefixEnd(uint64_t prefix) {
   const uint64_t top = prefix >> 56;
   return ((top & 0x80) != 0 ? top ^ 0xFF : top) + 7;
