@@ -80,6 +80,15 @@ void WritableFile::Release() {}
 
 void WritableFile::RangeSync(uint64_t /*offset*/, uint64_t /*length*/) {}
 
+Status Env::GetFileId(const std::string& path, FileId* /*id*/) {
+  return Status::NotSupported("stat " + path, "this Env knows no identities");
+}
+
+Status Env::GetFileModificationTime(const std::string& path,
+                                    uint64_t* /*time_s*/) {
+  return Status::NotSupported("GetFileModificationTime", path);
+}
+
 Status Env::SyncFile(const std::string& path) {
   return Status::NotSupported("sync " + path, "this Env opens no file for it");
 }

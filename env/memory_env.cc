@@ -70,6 +70,7 @@ struct Node {
   bool IsDirectory() const { return contents == nullptr; }
 
   const std::unique_ptr<Contents> contents;
+  std::atomic<uint64_t> created_s{0};
   std::map<std::string, std::shared_ptr<Node>, std::less<>> entries;
 };
 
@@ -198,6 +199,9 @@ class MemoryEnv final : public EnvWrapper {
   Status CreateDirIfMissing(const std::string& path) override;
   Status RemoveDir(const std::string& path) override;
   Status GetFileSize(const std::string& path, uint64_t* size) override;
+  Status GetFileId(const std::string& path, FileId* id) override;
+  Status GetFileModificationTime(const std::string& path,
+                                 uint64_t* time_s) override;
   Status RenameFile(const std::string& source,
                     const std::string& target) override;
   Status LinkFile(const std::string& source,
@@ -315,6 +319,7 @@ Status MemoryEnv::CreateFile(const std::string& path,
     return Status::FromErrno(path, EISDIR);
   }
   *node = std::make_shared<Node>(/*is_file=*/true);
+  (*node)->created_s = NowMicros() / 1000000;
   place.directory->entries[place.name] = *node;
   return Status::OK();
 }
@@ -436,6 +441,18 @@ Status MemoryEnv::GetFileSize(const std::string& path, uint64_t* size) {
   return Status::OK();
 }
 
+// A node outlives its name while it is open, so that no other file has its
+// address.
+Status MemoryEnv::GetFileId(const std::string& path, FileId* id) {
+  MutexLock lock(&mu_);
+  Place place;
+  Status status = Find(path, &place);
+  if (!status.ok()) return status;
+  *id = FileId();
+  id->number = reinterpret_cast<uintptr_t>(place.node.get());
+  return status;
+}
+
 bool IsInside(const Node* node, const Node& tree) {
   if (node == &tree) return true;
   for (const auto& [name, child] : tree.entries) {
@@ -487,6 +504,16 @@ Status MemoryEnv::LinkFile(const std::string& source,
   if (place.node != nullptr) return Status::FromErrno(target, EEXIST);
   place.directory->entries[place.name] = std::move(node);
   return Status::OK();
+}
+
+// A file that was written for long counts as older than it is.
+Status MemoryEnv::GetFileModificationTime(const std::string& path,
+                                          uint64_t* time_s) {
+  MutexLock lock(&mu_);
+  std::shared_ptr<Node> node;
+  Status status = FindFile(path, &node);
+  if (status.ok()) *time_s = node->created_s;
+  return status;
 }
 
 Status MemoryEnv::Truncate(const std::string& path, uint64_t size) {

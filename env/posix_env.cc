@@ -94,6 +94,9 @@ class PosixEnv final : public DirectoryEnv {
   Status CreateDirIfMissing(const std::string& path) override;
   Status RemoveDir(const std::string& path) override;
   Status GetFileSize(const std::string& path, uint64_t* size) override;
+  Status GetFileId(const std::string& path, FileId* id) override;
+  Status GetFileModificationTime(const std::string& path,
+                                 uint64_t* time_s) override;
   Status RenameFile(const std::string& source,
                     const std::string& target) override;
   Status LinkFile(const std::string& source,
@@ -313,6 +316,19 @@ Status PosixEnv::GetFileSize(const std::string& path, uint64_t* size) {
   return status;
 }
 
+Status PosixEnv::GetFileId(const std::string& path, FileId* id) {
+  struct stat info;
+  const FilePlace place = Locate(path);
+  Status status =
+      Outcome(fstatat(place.directory, place.name, &info, 0), "stat", path);
+  if (!status.ok()) return status;
+  id->device = static_cast<uint64_t>(info.st_dev);
+  id->number = static_cast<uint64_t>(info.st_ino);
+  id->changed_ns = static_cast<uint64_t>(info.st_ctim.tv_sec) * 1000000000 +
+                   static_cast<uint64_t>(info.st_ctim.tv_nsec);
+  return status;
+}
+
 Status PosixEnv::LinkFile(const std::string& source,
                           const std::string& target) {
   const FilePlace from = Locate(source);
@@ -360,6 +376,18 @@ Status PosixEnv::RemoveDir(const std::string& path) {
   if (!status.ok()) return status;
   return Outcome(unlinkat(place.directory, place.name, AT_REMOVEDIR), "rmdir",
                  path);
+}
+
+Status PosixEnv::GetFileModificationTime(const std::string& path,
+                                         uint64_t* time_s) {
+  const FilePlace place = Locate(path);
+  Status status = Verify(place);
+  if (!status.ok()) return status;
+  struct stat found;
+  status =
+      Outcome(fstatat(place.directory, place.name, &found, 0), "stat", path);
+  if (status.ok()) *time_s = static_cast<uint64_t>(found.st_mtim.tv_sec);
+  return status;
 }
 
 Status PosixEnv::RenameFile(const std::string& source,

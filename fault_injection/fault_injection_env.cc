@@ -453,6 +453,11 @@ Status FaultInjectionEnv::GetFileSize(const std::string& path, uint64_t* size) {
   return status.ok() ? target()->GetFileSize(path, size) : status;
 }
 
+Status FaultInjectionEnv::GetFileId(const std::string& path, FileId* id) {
+  Status status = core_->Begin(kQueryOperation, path);
+  return status.ok() ? target()->GetFileId(path, id) : status;
+}
+
 Status FaultInjectionEnv::RenameFile(const std::string& source,
                                      const std::string& target_path) {
   Status status = core_->Begin(kRenameOperation, source + " to " + target_path);

@@ -63,7 +63,11 @@ Status DbDirectory::Open(bool name_is_safe, bool create_if_missing) {
     }
   }
   if (status.ok() && directory_env_ != nullptr) status = directory_env_->Hold();
-  if (status.ok()) status = env_->LockFile(LockFileName(path_), &lock_);
+  return status.ok() ? LockForWriting() : status;
+}
+
+Status DbDirectory::LockForWriting() {
+  Status status = env_->LockFile(LockFileName(path_), &lock_);
   if (!status.ok()) return status;
   std::unique_ptr<Directory> directory;
   status = env_->NewDirectory(path_, &directory);

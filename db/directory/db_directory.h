@@ -40,6 +40,8 @@ class DbDirectory {
   Status Open(bool name_is_safe, bool create_if_missing);
   // Opens the directory without the lock.
   void OpenForReading();
+  // Takes the lock after OpenForReading. Returns Busy if it is held.
+  Status LockForWriting();
   // Releases the lock, if it is held.
   Status Unlock();
   // Does Unlock, and closes the directory. The Env finds files by their paths

@@ -42,6 +42,7 @@ Status DBImpl::CompactRangeOnce(ColumnFamily* family,
 void DBImpl::CancelAllBackgroundWork(bool wait) {
   MutexLock lock(core_.mutex());
   StopJobsLocked();
+  core_.publications.End();
   if (wait) WaitForBackgroundLocked();
 }
 

@@ -204,8 +204,18 @@ Status DBImpl::AddFamiliesLocked(
         added->name().c_str(), added->id());
   }
   if (tables != nullptr) {
-    core_.versions->SetLastSequence(
-        std::max(core_.versions->LastSequence(), *tables->last_sequence()));
+    OutsideChange change;
+    change.first = core_.versions->LastSequence() + 1;
+    change.last = *tables->last_sequence();
+    if (change.first <= change.last) {
+      for (const auto& [level, file] : tables->new_files()) {
+        change.files.push_back({core_.families.live().back()->id(),
+                                TableFileName("", file.number), ""});
+      }
+      flusher_.LogOutsideLocked(change);
+      core_.versions->SetLastSequence(change.last);
+      core_.publications.Wake();
+    }
   }
   core_.log_bound.UpdateLogSizeLocked();
   return status;

@@ -5,6 +5,7 @@
 #include "db/engine/db_impl.h"
 
 #include "db/family/common_errors.h"
+#include "db/follower/follower.h"
 #include "util/base/probe.h"
 
 namespace varve {
@@ -22,6 +23,11 @@ DBImpl::~DBImpl() {
   for (const auto& family : others) family->Close();
   core_.default_family.Close();
   core_.mutex()->Lock();
+  for (const auto& family : others) {
+    // Of a follower: the default family had SuperVersions of theirs.
+    for (MemTable* const memtable : family->memtables().TakeObsoleteLocked())
+      delete memtable;
+  }
   for (const auto& family : others) {
     core_.versions->RemoveFamilyLocked(family->versions());
   }
@@ -42,6 +48,12 @@ Status DBImpl::Close() {
   if (reader_.live_iterators() > 0) {
     return Status::Busy("iterators are still out",
                         std::to_string(reader_.live_iterators()));
+  }
+  // acquire: pairs with the release of the streams' ends.
+  const int streams = live_streams_.load(std::memory_order_acquire);
+  if (streams > 0) {
+    return Status::Busy("streams of updates are still out",
+                        std::to_string(streams));
   }
   const size_t snapshots = core_.default_family.snapshots()->CountLocked();
   if (snapshots > 0) {

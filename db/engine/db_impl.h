@@ -1,6 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <map>
 #include <memory>
@@ -30,6 +31,8 @@ namespace varve {
 
 class CommitCheck;
 class DbOpening;
+class Follower;
+class Takeover;
 struct CheckpointCut;
 
 // Composes the parts of an open database. The functions are explained where
@@ -38,7 +41,7 @@ struct CheckpointCut;
 // (two-phase commit), db_wal.cc (logs, flushes and recovery from errors),
 // db_compaction.cc (manual compactions), db_options.cc, db_space.cc (a full
 // device), db_checkpoint.cc, db_live_files.cc, db_tables.cc (calls on single
-// tables) and db_fork.cc.
+// tables), db_follower.cc and db_fork.cc.
 //
 // Locks: the DB mutex guards the members of DbCore that are marked so. It is
 // not held during I/O on tables, nor while a log is written or synced. The
@@ -69,6 +72,9 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   // durable.
   Status Open(bool name_is_safe = false,
               const std::vector<ColumnFamilyDescriptor>& others = {});
+  // Makes it follow the process that writes the database. REQUIRES: called
+  // before Open, of a read-only one.
+  void Follow();
   // Returns the statistics, or null.
   StatisticsImpl* stats() const { return core_.stats; }
   // Returns a new handle of a live family. REQUIRES: there is one of that name.
@@ -196,6 +202,8 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   Status VerifyChecksum() override;
   uint64_t GetLatestSequenceNumber() const override;
   Status Close() override;
+  Status TryCatchUpWithPrimary() override;
+  Status Promote() override;
 
   // ---- Tables in and out: db/ingestion ----
   Status IngestExternalFiles(
@@ -218,6 +226,9 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   void GetColumnFamilyMetaData(ColumnFamilyHandle* handle,
                                ColumnFamilyMetaData* metadata) override;
   Status GetSortedWalFiles(VectorWalPtr* files) override;
+  Status GetUpdatesSince(
+      uint64_t sequence, std::unique_ptr<TransactionLogIterator>* iterator,
+      const TransactionLogIterator::ReadOptions& options) override;
   Status GetCurrentWalFile(std::unique_ptr<WalFile>* file) override;
   Status GetCreationTimeOfOldestFile(uint64_t* creation_time) override;
   Status DeleteFilesInRanges(ColumnFamilyHandle* handle, const RangePtr* ranges,
@@ -303,6 +314,7 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
                     const WriteQueue::SingleUpdate* update);
   [[gnu::noinline]] Status CheckUpdates(WriteBatch* batch);
   Status CommitGroup(WriteQueue::Writer* leader);
+  [[gnu::noinline]] Status CommitAndWake(WriteQueue::Writer* leader);
   Status Insert(const WriteQueue::Writer& writer);
   [[gnu::noinline]] bool BoundsMerges(const WriteQueue::Writer& writer);
   [[gnu::noinline]] void InsertMerging(const WriteQueue::Group& group);
@@ -339,6 +351,7 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   void FlushInQuiet() VARVE_EXCLUDES(kDbMutex);
   uint64_t ShortestAgeLocked() const VARVE_REQUIRES(kDbMutex);
   Status DropCovered(ColumnFamily* family, bool* dropped);
+  Status BecomeWritable(Takeover* takeover);
 
   DbCore core_;
   const std::shared_ptr<FamilyHandles> handles_;
@@ -350,11 +363,16 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   DeadEntryCleanup cleanup_;
   QuietWatch quiet_watch_;
   AgeWatch age_watch_;
+  std::unique_ptr<Follower> follower_;  // Null unless it follows or has done.
+  // Held during a catch-up and a promotion. Acquired before leadership.
+  Mutex follower_mutex_;
   // Held while an OPTIONS file is written. Acquired before the DB mutex.
   Mutex options_files_mutex_;
   OptionsFiles options_files_ VARVE_GUARDED_BY(options_files_mutex_);
   // Calls of DisableFileDeletions that were not undone.
   int file_deletion_holds_ VARVE_GUARDED_BY(kDbMutex) = 0;
+  // The streams of updates that were not destroyed.
+  std::atomic<int> live_streams_{0};
   // Held while a checkpoint is created. Acquired before the DB mutex and
   // leadership.
   Mutex checkpoint_mutex_;

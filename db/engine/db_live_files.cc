@@ -9,6 +9,10 @@
 #include "db/live_files/storage_info.h"
 #include "db/live_files/table_metadata.h"
 #include "db/live_files/wal_files.h"
+#include "db/streams/change_stream.h"
+#include "db/streams/db_source.h"
+#include "db/streams/directory_source.h"
+#include "db/wal/wal_archive.h"
 #include "env/file_names.h"
 
 namespace varve {
@@ -202,6 +206,7 @@ Status DBImpl::ListWals(VectorWalPtr* files, bool only_newest) {
   Status status = core_.control.CheckWritable();
   if (!status.ok()) return status;
   std::vector<std::pair<uint64_t, uint64_t>> wals;
+  std::vector<uint64_t> archived;
   {
     // No thread writes a log while this thread leads the queue.
     const WriteQueue::Exclusive leader(&core_.write_queue);
@@ -214,10 +219,42 @@ Status DBImpl::ListWals(VectorWalPtr* files, bool only_newest) {
     wals = core_.wals.AllSizesLocked();
   }
   if (only_newest && !wals.empty()) wals.erase(wals.begin(), wals.end() - 1);
-  status = DescribeWals(core_.env, core_.directory.path(), wals, files);
+  // After the others: a log that moves in the meantime is in both lists.
+  if (!only_newest) {
+    status = ListArchive(core_.env, core_.directory.path(), &archived);
+  }
+  if (status.ok()) {
+    status =
+        DescribeWals(core_.env, core_.directory.path(), archived, wals, files);
+  }
   MutexLock lock(core_.mutex());
   core_.obsolete.LetGoLocked();
   core_.jobs.PurgeLaterLocked();
+  return status;
+}
+
+// ---- Streams of updates -----------------------------------------------------
+
+Status DBImpl::GetUpdatesSince(
+    uint64_t sequence, std::unique_ptr<TransactionLogIterator>* iterator,
+    const TransactionLogIterator::ReadOptions& /*options*/) {
+  iterator->reset();
+  if (IsClosed()) return ClosedError();
+  std::unique_ptr<StreamSource> source;
+  if (core_.is_read_only) {
+    source = std::make_unique<DirectorySource>(
+        core_.env, core_.directory.path(), core_.versions->LastSequence());
+  } else {
+    source = std::make_unique<DbSource>(core_, flusher_);
+  }
+  // relaxed: only the count matters.
+  live_streams_.fetch_add(1, std::memory_order_relaxed);
+  auto stream = std::make_unique<ChangeStream>(std::move(source), [this] {
+    // release: pairs with Close, which frees what the stream has used.
+    live_streams_.fetch_sub(1, std::memory_order_release);
+  });
+  Status status = stream->Start(sequence);
+  if (status.ok()) *iterator = std::move(stream);
   return status;
 }
 

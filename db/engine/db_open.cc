@@ -12,6 +12,7 @@
 #include "db/family/common_errors.h"
 #include "db/folding/folding_db.h"
 #include "db/folding/key_case.h"
+#include "db/follower/follower.h"
 #include "db/jobs/job_events.h"
 #include "db/options/options_check.h"
 #include "db/recovery/leftovers.h"
@@ -45,8 +46,10 @@ Options Sanitize(const Options& given) {
   return options;
 }
 
+enum class OpenMode : uint8_t { kWrite, kRead, kFollow };
+
 // Opens a database with the default family's options in `options`.
-Status OpenDb(const Options& options, const std::string& path, bool read_only,
+Status OpenDb(const Options& options, const std::string& path, OpenMode mode,
               const std::vector<ColumnFamilyDescriptor>& others,
               std::unique_ptr<DB>* db, DBImpl** impl) {
   db->reset();
@@ -57,7 +60,9 @@ Status OpenDb(const Options& options, const std::string& path, bool read_only,
     if (!status.ok()) status = status.Annotate("column family " + other.name);
   }
   if (!status.ok()) return status;
-  auto opened = std::make_unique<DBImpl>(options, path, read_only);
+  auto opened =
+      std::make_unique<DBImpl>(options, path, mode != OpenMode::kWrite);
+  if (mode == OpenMode::kFollow) opened->Follow();
   status = opened->Open(/*name_is_safe=*/false, others);
   if (!status.ok()) return status;
   if (impl != nullptr) *impl = opened.get();
@@ -66,7 +71,7 @@ Status OpenDb(const Options& options, const std::string& path, bool read_only,
 }
 
 Status OpenFamilies(const DBOptions& options, const std::string& path,
-                    bool read_only,
+                    OpenMode mode,
                     const std::vector<ColumnFamilyDescriptor>& families,
                     std::vector<ColumnFamilyHandle*>* handles,
                     std::unique_ptr<DB>* db) {
@@ -92,8 +97,8 @@ Status OpenFamilies(const DBOptions& options, const std::string& path,
     return Status::InvalidArgument("Default column family not specified");
   }
   DBImpl* impl = nullptr;
-  Status status = OpenDb(Options(options, default_family->options), path,
-                         read_only, others, db, &impl);
+  Status status = OpenDb(Options(options, default_family->options), path, mode,
+                         others, db, &impl);
   if (!status.ok()) return status;
   for (const ColumnFamilyDescriptor& family : families) {
     handles->push_back(impl->NewHandle(family.name));
@@ -165,6 +170,25 @@ void OpenInfoLog(const Options& options, const DbDirectory& place,
   }
 }
 
+// Returns the options with an info log in that directory, unless they have one.
+DBOptions WithSecondaryLog(const DBOptions& options,
+                           const std::string& secondary_path) {
+  DBOptions mine = options;
+  if (mine.info_log != nullptr || mine.env == nullptr ||
+      secondary_path.empty()) {
+    return mine;
+  }
+  // The lack of an info log is no reason to refuse a database.
+  mine.env->CreateDirIfMissing(secondary_path).IgnoreError();
+  // Named by the date.
+  const std::string old =
+      OldInfoLogFileName(secondary_path, mine.env->NowMicros());
+  mine.env->RenameFile(InfoLogFileName(secondary_path), old).IgnoreError();
+  mine.env->NewLogger(InfoLogFileName(secondary_path), &mine.info_log)
+      .IgnoreError();
+  return mine;
+}
+
 std::vector<RecoveryFlush::Family> FlushedFamilies(
     const std::vector<ColumnFamily*>& families) {
   std::vector<RecoveryFlush::Family> flushed;
@@ -178,26 +202,52 @@ std::vector<RecoveryFlush::Family> FlushedFamilies(
 
 Status DB::Open(const Options& options, const std::string& path,
                 std::unique_ptr<DB>* db) {
-  return OpenDb(options, path, false, {}, db, nullptr);
+  return OpenDb(options, path, OpenMode::kWrite, {}, db, nullptr);
 }
 
 Status DB::OpenForReadOnly(const Options& options, const std::string& path,
                            std::unique_ptr<DB>* db) {
-  return OpenDb(options, path, true, {}, db, nullptr);
+  return OpenDb(options, path, OpenMode::kRead, {}, db, nullptr);
 }
 
 Status DB::Open(const DBOptions& options, const std::string& path,
                 const std::vector<ColumnFamilyDescriptor>& families,
                 std::vector<ColumnFamilyHandle*>* handles,
                 std::unique_ptr<DB>* db) {
-  return OpenFamilies(options, path, false, families, handles, db);
+  return OpenFamilies(options, path, OpenMode::kWrite, families, handles, db);
 }
 
 Status DB::OpenForReadOnly(const DBOptions& options, const std::string& path,
                            const std::vector<ColumnFamilyDescriptor>& families,
                            std::vector<ColumnFamilyHandle*>* handles,
                            std::unique_ptr<DB>* db) {
-  return OpenFamilies(options, path, true, families, handles, db);
+  return OpenFamilies(options, path, OpenMode::kRead, families, handles, db);
+}
+
+Status DB::OpenAsSecondary(const Options& options, const std::string& path,
+                           const std::string& secondary_path,
+                           std::unique_ptr<DB>* db) {
+  const Options mine(WithSecondaryLog(options, secondary_path), options);
+  Status status = OpenDb(mine, path, OpenMode::kFollow, {}, db, nullptr);
+  if (status.ok()) status = (*db)->TryCatchUpWithPrimary();
+  if (!status.ok()) db->reset();
+  return status;
+}
+
+Status DB::OpenAsSecondary(const DBOptions& options, const std::string& path,
+                           const std::string& secondary_path,
+                           const std::vector<ColumnFamilyDescriptor>& families,
+                           std::vector<ColumnFamilyHandle*>* handles,
+                           std::unique_ptr<DB>* db) {
+  Status status = OpenFamilies(WithSecondaryLog(options, secondary_path), path,
+                               OpenMode::kFollow, families, handles, db);
+  if (!status.ok()) return status;
+  status = (*db)->TryCatchUpWithPrimary();
+  if (status.ok()) return status;
+  for (ColumnFamilyHandle* const handle : *handles) delete handle;
+  handles->clear();
+  db->reset();
+  return status;
 }
 
 Status DB::ListColumnFamilies(const DBOptions& options, const std::string& path,
@@ -255,9 +305,13 @@ DBImpl::DBImpl(const Options& options, const std::string& path, bool read_only,
           core_.env, core_.mutex(), &core_.scheduler, kAgeStepUs,
           {[this]() VARVE_REQUIRES(kDbMutex) { return ShortestAgeLocked(); },
            [this]() VARVE_REQUIRES(kDbMutex) {
-             return core_.picker.NextDueTimeLocked();
+             return std::min(core_.picker.NextDueTimeLocked(),
+                             core_.archive.next_due_s());
            },
-           [this]() VARVE_REQUIRES(kDbMutex) { core_.jobs.StartDueLocked(); }}),
+           [this]() VARVE_REQUIRES(kDbMutex) {
+             core_.jobs.StartDueLocked();
+             core_.jobs.PurgeLaterLocked();
+           }}),
       options_files_(core_.env, core_.directory.path()) {
   const ExperimentFlags& flags = ExperimentFlagsOf(core_.options);
   if (flags.counts_memory_atomically) SetMemoryAccountingAtomic(true);
@@ -406,7 +460,8 @@ Status DbOpening::ReadFiles() {
   }
   if (core_.is_read_only) {
     Status status = RecoverUnlocked(core_.options, core_.directory.path(),
-                                    families, &core_.log, &state_);
+                                    families, &core_.log, &state_,
+                                    /*with_logs=*/!core_.follows);
     if (!status.ok()) return status;
     return CheckFound(*state_, core_.options, core_.directory.path(),
                       core_.is_read_only);
@@ -529,6 +584,19 @@ Status DbOpening::KeepUnusedLogs() const {
              : varve::KeepUnusedLogs(core_.env, core_.directory.path(), unused);
 }
 
+// Makes the logs durable that are to be archived: after the first edit, nothing
+// else needs them.
+Status DbOpening::SyncArchivedLogs() const {
+  if (!core_.archive.keeps_logs()) return Status::OK();
+  for (const uint64_t number : state_->wal_numbers) {
+    if (!state_->manifest.ReplaysLog(number)) continue;
+    const Status status =
+        core_.env->SyncFile(WalFileName(core_.directory.path(), number));
+    if (!status.ok() && !status.IsNotSupported()) return status;
+  }
+  return Status::OK();
+}
+
 // Copies the prepared sections of the old logs to the new one. May release the
 // mutex and reacquire it.
 Status DbOpening::KeepPreparedLocked() {
@@ -600,7 +668,14 @@ Status DbOpening::InstallLocked() {
   }
   // The first edit makes the logs obsolete.
   if (status.ok()) status = KeepPreparedLocked();
+  if (status.ok() && core_.archive.keeps_logs() && core_.prepared.empty() &&
+      state->last_log != 0 && writes) {
+    // Which updates of the archived logs count.
+    status = core_.wals.AppendPredecessor(state->last_log, state->last_log_end,
+                                          core_.versions->LastSequence() + 1);
+  }
   if (status.ok()) status = KeepUnusedLogs();
+  if (status.ok() && writes) status = SyncArchivedLogs();
   if (!status.ok()) return status;
   status = ApplyLocked(wal_number);
   if (!status.ok()) {
@@ -637,6 +712,11 @@ void DbOpening::RemoveLeftoversLocked() {
         core_.versions.get(),
         state_->manifest.torn_tail ? 0 : state_->manifest.next_file_number,
         std::move(state_->foreign_files));
+    if (core_.archive.keeps_logs()) live.archive = &core_.archive;
+    // Those before the first one are in tables.
+    const uint64_t first = state_->manifest.FirstLogNumber();
+    live.last_replayed_log =
+        std::max(state_->last_log, first > 0 ? first - 1 : 0);
     // RemoveLeftovers finds them in the directory.
     core_.versions->obsolete_manifests()->clear();
   }
@@ -650,6 +730,8 @@ void DbOpening::RemoveLeftoversLocked() {
   }
   RemoveOldInfoLogs(core_.directory, std::move(state_->old_info_logs));
   core_.mutex()->Lock();
+  core_.archive.MakeDueLocked();
+  core_.jobs.PurgeLaterLocked();
 }
 
 }  // namespace varve

@@ -53,6 +53,7 @@ class DbOpening {
   std::vector<ColumnFamily*> All() const;
   Status ReadFiles();
   Status KeepUnusedLogs() const;
+  Status SyncArchivedLogs() const;
   void InitializeVersionsLocked() VARVE_REQUIRES(kDbMutex);
   void InstallReadOnlyLocked() VARVE_REQUIRES(kDbMutex);
   Status ApplyLocked(uint64_t wal_number) VARVE_REQUIRES(kDbMutex);

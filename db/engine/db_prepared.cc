@@ -88,6 +88,11 @@ Status DBImpl::WriteInGroup(const WriteOptions& options,
       CommitPreparedGroup(&writer);
       return mine->status;
     }
+    if (status.ok() && write.MayGoAndWake()) {
+      CommitPreparedGroup(&writer);
+      core_.publications.Wake();
+      return mine->status;
+    }
     core_.write_queue.Leave(WriteQueue::Group(&writer), status);
     if (!status.ok()) return status;
   }

@@ -38,6 +38,15 @@ CounterGroup GroupOfLevel(CounterGroup of_level0, int level) {
   return static_cast<CounterGroup>(static_cast<int>(of_level0) + level);
 }
 
+// Returns the SuperVersion of another family at the moment of the default
+// family's. Only a follower's snapshot has one, and not of a family that was
+// dropped before.
+[[gnu::noinline]] SuperVersion* FindInMoment(const SuperVersion& pin,
+                                             const ColumnFamily& family) {
+  return pin.moment != nullptr ? pin.moment->Find(&family.super_versions())
+                               : nullptr;
+}
+
 // Returns the key of a tree for the newest sequence number that was read
 // before.
 IteratorTreeKey TreeKey(const SuperVersion& super_version,
@@ -211,7 +220,13 @@ DbReader::DbReader(DbCore& core)
       versions_(core.versions.get()),
       family_(core.default_family),
       renews_arenas_(ExperimentFlagsOf(core.options).renews_arenas),
-      ignores_waste_(ExperimentFlagsOf(core.options).ignores_waste) {}
+      // What is dead now may live again by the updates of another process.
+      ignores_waste_(core.is_read_only ||
+                     ExperimentFlagsOf(core.options).ignores_waste) {}
+
+void DbReader::NoteWaste() {
+  ignores_waste_ = ExperimentFlagsOf(core_.options).ignores_waste;
+}
 
 SequenceNumber DbReader::ReadSequence(const ReadOptions& options) const {
   return options.snapshot != nullptr ? options.snapshot->GetSequenceNumber()
@@ -221,17 +236,21 @@ SequenceNumber DbReader::ReadSequence(const ReadOptions& options) const {
 [[gnu::always_inline]] inline SuperVersionCache::Read DbReader::BeginRead(
     ColumnFamily* family, const ReadOptions& options) {
   // A read transaction pins the SuperVersion of the default family.
-  if (options.snapshot != nullptr && family == &family_) {
+  if (options.snapshot != nullptr) {
     const auto* const snapshot =
         static_cast<const SnapshotImpl*>(options.snapshot);
     SuperVersion* const pin = snapshot->pin();
-    if (pin != nullptr) return SuperVersionCache::BeginPinned(pin);
+    if (pin != nullptr) {
+      if (family == &family_) return SuperVersionCache::BeginPinned(pin);
+      SuperVersion* const other = FindInMoment(*pin, *family);
+      if (other != nullptr) return SuperVersionCache::BeginPinned(other);
+    }
   }
   return family->super_versions().Begin();
 }
 
 const Snapshot* DBImpl::GetSnapshot() {
-  return core_.default_family.snapshots()->Take(false);
+  return core_.default_family.snapshots()->Take(core_.follows);
 }
 
 PinnedSnapshot* DBImpl::BeginReadTransaction() {
@@ -443,7 +462,7 @@ void DbReader::MultiGetFamilies(const ReadOptions& options, size_t count,
   ReadOptions at_one_moment = options;
   SnapshotImpl* snapshot = nullptr;
   if (options.snapshot == nullptr) {
-    snapshot = family_.snapshots()->Take(false);
+    snapshot = family_.snapshots()->Take(core_.follows);
     at_one_moment.snapshot = snapshot;
   }
   std::vector<Slice> some_keys;

@@ -61,6 +61,9 @@ class DbReader final : private IteratorOwner {
   Status ReadVersions(ColumnFamily* family, const ReadOptions& options,
                       const Slice& key, MergeOperands* versions);
 
+  // Has dead entries noted from now on: the database is written to.
+  void NoteWaste();
+
   // Returns the number of iterators that exist, without the database's own.
   int live_iterators() const {
     // relaxed: calls of other threads have returned.
@@ -114,7 +117,7 @@ class DbReader final : private IteratorOwner {
   ColumnFamily& family_;  // The default one.
   // See ExperimentFlags.
   const bool renews_arenas_;
-  const bool ignores_waste_;
+  std::atomic<bool> ignores_waste_;
   std::atomic<int> live_iterators_{0};
 };
 

@@ -95,7 +95,10 @@ uint64_t DBImpl::ShortestAgeLocked() const {
       core_.control.inheritance().is_inherited()) {
     return 0;
   }
-  return core_.picker.ShortestAgeLocked();
+  const uint64_t age_s = core_.picker.ShortestAgeLocked();
+  const uint64_t ttl_s = core_.archive.ttl_s();
+  if (age_s == 0 || ttl_s == 0) return std::max(age_s, ttl_s);
+  return std::min(age_s, ttl_s);
 }
 
 // Called by the thread of quiet_watch_. A flush drops what the memtable's

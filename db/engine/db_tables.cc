@@ -98,10 +98,10 @@ Status DBImpl::DeleteFilesInRanges(ColumnFamilyHandle* handle,
   }
   if (family->is_dropped()) return FamilyDroppedError(family->name());
   bool dropped = false;
+  const std::vector<CoveredTable> tables =
+      FindTablesInRanges(*family->version(), {ranges, count}, include_end);
   status = TableJobs(core_).DropLocked(
-      family,
-      FindTablesInRanges(*family->version(), {ranges, count}, include_end),
-      "in the ranges that the program deletes", &dropped);
+      family, tables, "in the ranges that the program deletes", &dropped);
   core_.scheduler.SignalLocked();
   if (!dropped) return status;
   core_.control.InstallSuperVersionLocked(family);
@@ -109,7 +109,15 @@ Status DBImpl::DeleteFilesInRanges(ColumnFamilyHandle* handle,
   // dead. An iterator from before may still report one: it reads at another
   // number than the newest, which is not believed at once (T2 of DeadRanges).
   family->dead_walks()->leader_ranges()->Clear();
-  core_.versions->SetLastSequence(core_.versions->LastSequence() + 1);
+  OutsideChange change;
+  change.kind = TransactionLogGap::Kind::kRemoved;
+  change.first = change.last = core_.versions->LastSequence() + 1;
+  for (const CoveredTable& table : tables) {
+    change.files.push_back({family->id(), TableFileName("", table.number), ""});
+  }
+  flusher_.LogOutsideLocked(change);
+  core_.versions->SetLastSequence(change.last);
+  core_.publications.Wake();
   core_.jobs.PurgeLocked();
   core_.jobs.StartDueLocked();
   core_.events.DeliverLocked();

@@ -288,6 +288,13 @@ template <bool kConditional>
           }
           write.next = PendingWrite::Next::kCheck;
         }
+        if (status.ok() && write.MayGoAndWake()) {
+          if (!kConditional || condition->Holds(nullptr)) {
+            return CommitAndWake(&writer);
+          }
+          core_.control.gate().RequestWake();
+          write.next = PendingWrite::Next::kCheck;
+        }
         core_.write_queue.Leave(WriteQueue::Group(&writer), status);
         if (!status.ok()) return status;
         continue;
@@ -366,6 +373,13 @@ void DBImpl::InsertMerging(const WriteQueue::Group& group) {
     writer->status =
         InsertBatchMerging(writer->batch->Data(), &memtables, &merges);
   });
+}
+
+// As CommitGroup, for a leader that others wait for.
+Status DBImpl::CommitAndWake(WriteQueue::Writer* leader) {
+  Status status = CommitGroup(leader);
+  core_.publications.Wake();
+  return status;
 }
 
 // Writes the group to the log and the memtables, and leaves the queue.

@@ -38,6 +38,14 @@ Status DB::CreateColumnFamilyWithImport(
   return Missing();
 }
 
+Status DB::TryCatchUpWithPrimary() {
+  return Status::NotSupported("the database was not opened as a secondary");
+}
+
+Status DB::Promote() {
+  return Status::NotSupported("the database was not opened as a secondary");
+}
+
 Status DB::DisableFileDeletions() { return Missing(); }
 
 Status DB::EnableFileDeletions() { return Missing(); }
@@ -63,6 +71,13 @@ void DB::GetLiveFilesMetaData(std::vector<LiveFileMetaData>* metadata) {
 void DB::GetColumnFamilyMetaData(ColumnFamilyHandle* /*family*/,
                                  ColumnFamilyMetaData* metadata) {
   *metadata = ColumnFamilyMetaData();
+}
+
+Status DB::GetUpdatesSince(
+    uint64_t /*sequence*/, std::unique_ptr<TransactionLogIterator>* iterator,
+    const TransactionLogIterator::ReadOptions& /*options*/) {
+  iterator->reset();
+  return Missing();
 }
 
 Status DB::GetSortedWalFiles(VectorWalPtr* files) {

@@ -108,9 +108,11 @@ void ColumnFamily::Abandon() {
 
 // ---- Reads ------------------------------------------------------------------
 
-void ColumnFamily::InstallSuperVersionLocked(bool closed) {
+void ColumnFamily::InstallSuperVersionLocked(
+    bool closed, std::unique_ptr<const FamilyMoment> moment) {
   auto* next = new SuperVersion;
   next->closed = closed;
+  next->moment = std::move(moment);
   next->memtable = memtables_.current();
   next->memtable->Ref();
   const std::vector<MemTable*>& immutable = memtables_.immutable();

@@ -133,7 +133,10 @@ class ColumnFamily final : private SuperVersionDisposer {
   DeadRangeCleaner* cleaner() { return &cleaner_; }
   const DeadRangeCleaner* cleaner() const { return &cleaner_; }
   // Makes the current memtables and version visible to reads.
-  void InstallSuperVersionLocked(bool closed) VARVE_REQUIRES(kDbMutex);
+  // `moment` is as in SuperVersion.
+  void InstallSuperVersionLocked(
+      bool closed, std::unique_ptr<const FamilyMoment> moment = nullptr)
+      VARVE_REQUIRES(kDbMutex);
   // Returns true if MemTable::Overlaps is true for any memtable.
   bool MemTablesOverlap(const Slice* begin, const Slice* end)
       VARVE_EXCLUDES(kDbMutex);

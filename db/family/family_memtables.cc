@@ -79,6 +79,19 @@ void FamilyMemtables::SwitchLocked(MemTable* next, uint64_t batch_bytes) {
   memtable_ = next;
 }
 
+std::vector<MemTable*> FamilyMemtables::ReplaceLocked(
+    MemTable* current, std::vector<MemTable*> immutable) {
+  std::vector<MemTable*> dropped = std::move(immutable_);
+  dropped.push_back(memtable_);
+  std::erase_if(dropped, [&](MemTable* memtable) {
+    return memtable == current || std::find(immutable.begin(), immutable.end(),
+                                            memtable) != immutable.end();
+  });
+  memtable_ = current;
+  immutable_ = std::move(immutable);
+  return dropped;
+}
+
 void FamilyMemtables::MarkFlushExpectedLocked(bool is_expected) {
   for (MemTable* const memtable : immutable_) {
     if (is_expected) {

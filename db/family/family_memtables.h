@@ -109,6 +109,15 @@ class FamilyMemtables final : private WriteBufferClient {
   void SwitchLocked(MemTable* next, uint64_t batch_bytes)
       VARVE_REQUIRES(kDbMutex);
 
+  // ---- For a follower, whose memtables another process flushes ----
+
+  // Makes these the memtables, and returns those that were and are not among
+  // them. Give them to RetireLocked after the next install. REQUIRES: nobody
+  // writes.
+  std::vector<MemTable*> ReplaceLocked(MemTable* current,
+                                       std::vector<MemTable*> immutable)
+      VARVE_REQUIRES(kDbMutex);
+
   // ---- Flushes ----
 
   // Whether a flush of the family runs. There is one at a time.

@@ -311,7 +311,20 @@ void Ingestion::InstallLocked() {
       NoteLocked(*part, i);
     }
   }
+  OutsideChange change;
+  change.first = core_.versions->LastSequence() + 1;
+  change.last = last_sequence_;
+  for (const auto& part : parts_) {
+    for (size_t i = 0; i < part->tables.size(); ++i) {
+      const FileMetaData& file = part->edit.new_files()[i].second;
+      change.files.push_back({part->family->id(),
+                              TableFileName("", file.number),
+                              part->tables[i].path});
+    }
+  }
+  flusher_.LogOutsideLocked(change);
   core_.versions->SetLastSequence(last_sequence_);
+  core_.publications.Wake();
 }
 
 }  // namespace varve

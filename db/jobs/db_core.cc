@@ -34,6 +34,7 @@ DbCore::DbCore(const Options& its_options, const std::string& path,
       space(options.sst_file_manager, env, directory.path()),
       versions(std::make_unique<VersionSet>(directory.path(), env, &mutex_)),
       wals(&directory, &options, stats, &mutex_),
+      archive(env, directory.path(), options),
       scheduler(env, &mutex_),
       events(options.listeners, &mutex_),
       default_family(kDefaultColumnFamilyName, &options, FamilyParts(nullptr)),
@@ -41,10 +42,10 @@ DbCore::DbCore(const Options& its_options, const std::string& path,
       log_bound(&options, &families, &wals, &prepared, &log) {
   options.env = env;
   versions->SetPrepared(&prepared);
-  if (!is_read_only) versions->SetSpace(&space);
+  if (!read_only) versions->SetSpace(&space);
   default_family.MakeTables(directory.path(), TableFileOptions(options),
                             file_pool.get(), &log, versions.get());
-  if (is_read_only) default_family.table_cache()->ExpectOtherWriters();
+  if (read_only) default_family.table_cache()->ExpectOtherWriters();
 }
 
 ColumnFamily::Shared DbCore::FamilyParts(SnapshotRegistry* snapshots) {

@@ -10,6 +10,7 @@
 //
 // Thread-safety: see each member.
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
@@ -30,7 +31,9 @@
 #include "db/space/table_space.h"
 #include "db/version/version_set.h"
 #include "db/wal/prepared_set.h"
+#include "db/wal/wal_archive.h"
 #include "db/wal/wal_set.h"
+#include "db/write/publication_watch.h"
 #include "db/write/write_queue.h"
 #include "util/base/mutex.h"
 #include "varve/options.h"
@@ -82,7 +85,11 @@ struct DbCore {
   // Except the fields that SetOptions and SetDBOptions change, which the mutex
   // guards.
   Options options;  // Of the database, and of its default family.
-  const bool is_read_only;
+  // A follower's becomes false when it is promoted (db/follower).
+  std::atomic<bool> is_read_only;
+  // Another process writes it, and this one follows. So snapshots must keep the
+  // SuperVersions of their moment.
+  std::atomic<bool> follows{false};
   DbDirectory directory;
   Env* const env;               // The Env of `directory`.
   StatisticsImpl* const stats;  // May be null.
@@ -100,6 +107,7 @@ struct DbCore {
  public:
   // ---- Guarded by the mutex ----
   WalSet wals;           // See the class.
+  WalArchive archive;    // See the class.
   PreparedSet prepared;  // See the class.
   // Also signalled when a condition that writers wait for changes.
   BackgroundScheduler scheduler;
@@ -113,6 +121,7 @@ struct DbCore {
   WriteControl control{*this};
   JobPicker picker{*this};
   JobStarter jobs{*this};
+  PublicationWatch publications{&write_queue, &control.gate()};  // Thread-safe.
 };
 
 // Returns how the tables of a database with these options are opened.

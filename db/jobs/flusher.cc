@@ -6,6 +6,7 @@
 #include "db/family/common_errors.h"
 #include "db/jobs/db_core.h"
 #include "db/jobs/table_jobs.h"
+#include "db/write/write_batch_internal.h"
 #include "env/stopwatch.h"
 #include "monitoring/measured_operation.h"
 #include "util/base/probe.h"
@@ -134,6 +135,18 @@ Status Flusher::FlushLogLocked(bool sync) {
   return status;
 }
 
+void Flusher::LogOutsideLocked(const OutsideChange& change) {
+  // Nothing may be added to the log.
+  if (core_.wals.has_failed() || !core_.control.error().ok()) return;
+  WriteBatch note;
+  change.EncodeTo(&note);
+  WriteBatchInternal::SetSequence(&note, change.first);
+  const Status status = core_.wals.Append({Slice(note.Data())});
+  if (status.ok() || core_.wals.HasRefused()) return;
+  core_.wals.FailLocked();
+  core_.control.SetErrorLocked(status, "writing the log");
+}
+
 Status Flusher::FlushAllLocked() {
   return FlushAsLeaderLocked(core_.families.live());
 }
@@ -191,7 +204,13 @@ Status Flusher::FlushLocked(const std::vector<ColumnFamily*>& families,
               first < end ||
               core_.families.OthersNeedLogsLocked(flushed, end) ||
               core_.prepared.FirstLog(end) < end;
-          return shared ? core_.wals.SyncBeforeLocked(end) : Status::OK();
+          if (shared) return core_.wals.SyncBeforeLocked(end);
+          // An archived log must not lose its end. A damaged one has lost it,
+          // and no table needs it.
+          if (core_.archive.keeps_logs() && core_.wals.AreGoodLocked()) {
+            core_.wals.SyncBeforeLocked(end).IgnoreError();
+          }
+          return Status::OK();
         });
   }
   for (size_t i = 0; i < families.size(); ++i) {

@@ -12,6 +12,7 @@
 
 #include "db/family/column_family.h"
 #include "db/options/db_mutex.h"
+#include "db/wal/outside_change.h"
 #include "db/write/write_queue.h"
 
 namespace varve {
@@ -41,6 +42,10 @@ class Flusher {
   // may still be needed, and are synced with it. May release the mutex and
   // reacquire it.
   Status MovePreparedLocked(bool all) VARVE_REQUIRES(kDbMutex);
+  // Records a change that takes sequence numbers and is in no log. The caller
+  // publishes these afterwards. The change is done: a log that refuses the
+  // record lacks only the names of its files.
+  void LogOutsideLocked(const OutsideChange& change) VARVE_REQUIRES(kDbMutex);
   // Flushes all memtables, or those of the families. Writers wait until this is
   // done. May release the mutex and reacquire it.
   Status FlushAllLocked() VARVE_REQUIRES(kDbMutex);

@@ -29,9 +29,7 @@ uint64_t ImmutableBytes(const ColumnFamily& family) {
 }  // namespace
 
 JobPicker::JobPicker(DbCore& core)
-    : core_(core),
-      cleans_(!core.is_read_only &&
-              !ExperimentFlagsOf(core.options).ignores_waste) {}
+    : core_(core), cleans_(!ExperimentFlagsOf(core.options).ignores_waste) {}
 
 bool JobPicker::FlushDueLocked() const {
   const auto& live = core_.families.live();

@@ -20,7 +20,8 @@ bool ObsoleteFiles::AnyLocked() const {
       });
   if (any_memtables) return true;
   return !is_held() &&
-         (core_.families.HasDeadLocked() || core_.wals.HasObsoleteLocked() ||
+         (core_.archive.IsDueLocked() || core_.families.HasDeadLocked() ||
+          core_.wals.HasObsoleteLocked() ||
           !core_.versions->obsolete_files()->empty() ||
           !core_.versions->obsolete_manifests()->empty());
 }
@@ -46,6 +47,7 @@ void ObsoleteFiles::RemoveLocked() {
   std::vector<uint64_t> manifests;
   std::vector<WalSet::Wal> wals;
   std::vector<std::unique_ptr<ColumnFamily>> families;
+  bool purges = false;
   ++running_;
   if (!is_held()) {
     families = core_.families.TakeDeadLocked();
@@ -64,6 +66,7 @@ void ObsoleteFiles::RemoveLocked() {
     files.swap(*core_.versions->obsolete_files());
     manifests.swap(*core_.versions->obsolete_manifests());
     wals = core_.wals.TakeObsoleteLocked();
+    purges = core_.archive.BeginPurgeLocked(!wals.empty());
   }
   const std::vector<MemTable*> memtables = TakeMemTablesLocked();
   core_.mutex()->Unlock();
@@ -78,6 +81,11 @@ void ObsoleteFiles::RemoveLocked() {
   // The logs first: writers may wait for that.
   for (WalSet::Wal& wal : wals) {
     wal.writer.reset();
+    if (core_.archive.keeps_logs()) {
+      // If it stays, the next open archives it.
+      if (place.ok()) core_.archive.Add(wal.number).IgnoreError();
+      continue;
+    }
     remove(WalFileName(core_.directory.path(), wal.number)).IgnoreError();
   }
   if (!wals.empty()) {
@@ -87,6 +95,13 @@ void ObsoleteFiles::RemoveLocked() {
     core_.mutex()->Unlock();
   }
   for (MemTable* memtable : memtables) delete memtable;
+  if (purges) {
+    const uint64_t next_due_s =
+        place.ok() ? core_.archive.Purge(&core_.log) : WalArchive::kNever;
+    core_.mutex()->Lock();
+    core_.archive.EndPurgeLocked(next_due_s);
+    core_.mutex()->Unlock();
+  }
   std::vector<TableFileInfo> deleted;
   for (const auto& [file, table_cache] : files) {
     if (table_cache != nullptr) table_cache->Evict(file->number);

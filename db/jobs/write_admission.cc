@@ -145,8 +145,16 @@ Status WriteAdmission::AwaitStop(PendingWrite* write, ColumnFamily** family) {
 // ---- As the leader ----------------------------------------------------------
 
 Status WriteAdmission::ReplaceOrPause(PendingWrite* write) {
+  Status status = ReplaceAndPlan(write);
+  if (status.ok() && write->MayGo() && core_.control.gate().TakeWakeRequest()) {
+    write->next = PendingWrite::Next::kGoAndWake;
+  }
+  return status;
+}
+
+Status WriteAdmission::ReplaceAndPlan(PendingWrite* write) {
   Status status;
-  if (!core_.control.gate().LetsLeaderPass() ||
+  if (core_.control.gate().MakesLeaderLook() ||
       core_.default_family.memtables().IsFull()) {
     status = Replace(write);
   }

@@ -22,13 +22,22 @@ namespace varve {
 
 // A write on its way through the queue. Owned by one thread.
 struct PendingWrite {
-  // Returns whether the leader may write its group.
+  // Returns whether the leader may write its group, and nobody waits for that.
   bool MayGo() const { return next == Next::kGo; }
+  // Returns whether it may write its group, and must wake others afterwards.
+  bool MayGoAndWake() const { return next == Next::kGoAndWake; }
 
   const WriteOptions& options;
   const TouchedFamilies touched;
   // The writer's next step.
-  enum class Next : uint8_t { kCheck, kGo, kWait, kPause } next = Next::kCheck;
+  // kGoAndWake: it may write its group, and then calls PublicationWatch::Wake.
+  enum class Next : uint8_t {
+    kCheck,
+    kGo,
+    kGoAndWake,
+    kWait,
+    kPause
+  } next = Next::kCheck;
   // It only deletes, and is admitted for that reason, although the device is
   // full.
   bool frees = false;
@@ -56,8 +65,8 @@ class WriteAdmission {
     return AdmitLater(write);
   }
   // For the leader. Replaces full memtables, and the log. If the writer has to
-  // wait or to pause first, MayGo is false afterwards: it is to leave the
-  // queue.
+  // wait or to pause first, MayGo and MayGoAndWake are false afterwards: it is
+  // to leave the queue.
   Status MakeRoom(PendingWrite* write) {
     write->next = PendingWrite::Next::kGo;
     if (core_.control.gate().LetsLeaderPass() &&
@@ -85,6 +94,7 @@ class WriteAdmission {
   Status AwaitStop(PendingWrite* write, ColumnFamily** family)
       VARVE_REQUIRES(kDbMutex);
   [[gnu::noinline]] Status ReplaceOrPause(PendingWrite* write);
+  Status ReplaceAndPlan(PendingWrite* write);
   Status Replace(PendingWrite* write);
   Status ReplaceFullLog(PendingWrite* write);
   void PlanPause(PendingWrite* write);

@@ -151,6 +151,8 @@ inline constexpr OptionRow kOptionTable[] = {
     {"wal_write", &Options::wal_write},
     {"wal_bytes_per_sync", &Options::wal_bytes_per_sync, kMayChange},
     {"max_total_wal_size", &Options::max_total_wal_size, kMayChange},
+    {"WAL_ttl_seconds", &Options::WAL_ttl_seconds},
+    {"WAL_size_limit_MB", &Options::WAL_size_limit_MB},
     {"max_background_jobs", &Options::max_background_jobs, {1, 64}, kMayChange},
     {"max_subcompactions", &Options::max_subcompactions, {1, 64}, kMayChange},
     {"rate_limiter", &Options::rate_limiter},

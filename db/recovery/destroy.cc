@@ -5,6 +5,7 @@
 #include "db/recovery/foreign_files.h"
 #include "db/recovery/leveldb_guard.h"
 #include "db/version/best_effort_manifest.h"
+#include "db/wal/wal_archive.h"
 #include "env/file_names.h"
 #include "env/held_directory.h"
 #include "varve/db.h"
@@ -32,6 +33,21 @@ Status ListFiles(Env* env, const std::string& path,
   return status;
 }
 
+// Removes the archived logs, and the folder unless other files are in it.
+Status RemoveArchive(Env* env, const std::string& path) {
+  if (env->FileExists(ArchiveDirectory(path)).IsNotFound()) {
+    return Status::OK();
+  }
+  std::vector<uint64_t> numbers;
+  Status result = ListArchive(env, path, &numbers);
+  for (const uint64_t number : numbers) {
+    const Status status = env->RemoveFile(ArchivedWalFileName(path, number));
+    if (result.ok() && !status.IsNotFound()) result = status;
+  }
+  env->RemoveDir(ArchiveDirectory(path)).IgnoreError();  // Or it is missing.
+  return result;
+}
+
 // CURRENT goes first: what is left after a failure is no database.
 Status RemoveFiles(Env* env, const std::string& path) {
   std::vector<std::string> names;
@@ -45,7 +61,8 @@ Status RemoveFiles(Env* env, const std::string& path) {
     if (result.ok() && !status.IsNotFound()) result = status;
   }
   RemoveLevelDbGuard(env, path);
-  return result;
+  const Status archive = RemoveArchive(env, path);
+  return result.ok() ? archive : result;
 }
 
 }  // namespace

@@ -90,6 +90,11 @@ void RemoveLeftovers(const DbDirectory& place,
         break;
     }
     if (keep) continue;
+    if (type == FileKind::kWal && live.archive != nullptr &&
+        number <= live.last_replayed_log && live.archive->Add(number).ok()) {
+      Log(LogLevel::kInfo, log, "archived %s", name.c_str());
+      continue;
+    }
     Log(LogLevel::kInfo, log, "removing %s", name.c_str());
     // It is tried again at the next open.
     env->RemoveFile(place.path() + "/" + name).IgnoreError();

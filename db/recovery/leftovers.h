@@ -13,6 +13,8 @@
 #include "table/reader/table_cache.h"
 #include "varve/env.h"
 
+#include "db/wal/wal_archive.h"
+
 namespace varve {
 
 // The files that are needed.
@@ -22,6 +24,10 @@ struct LiveFiles {
   uint64_t log_number = 0;        // The oldest one.
   uint64_t next_file_number = 0;  // As read from the MANIFEST.
   std::set<std::string> foreign;  // Other programs' files.
+  // Where obsolete logs go, except those after the last replayed one, which
+  // have no updates of the database. Null: nowhere.
+  const WalArchive* archive = nullptr;
+  uint64_t last_replayed_log = 0;
 };
 
 // Removes the files that are not live. A complete table with a number of at

@@ -9,6 +9,7 @@
 #include "db/recovery/leveldb_guard.h"
 #include "db/version/table_preload.h"
 #include "db/wal/unsupported_wal.h"
+#include "db/wal/wal_archive.h"
 #include "db/wal/wal_predecessor.h"
 #include "db/wal/wal_reader.h"
 #include "db/write/write_batch_internal.h"
@@ -177,10 +178,15 @@ bool Recovery::IsClean(const RecoveredState& state) const {
            std::all_of(family.memtables.begin(), family.memtables.end(),
                        [](const MemTable* m) { return m->empty(); });
   };
+  // Its log may have updates of families that were dropped. A new one would
+  // take its place.
+  const bool keeps_logs =
+      (options_.WAL_ttl_seconds != 0 || options_.WAL_size_limit_MB != 0) &&
+      last_replayed_ != 0;
   return std::all_of(state.families.begin(), state.families.end(),
                      is_unchanged) &&
          !sink_used_ && state.prepared.empty() && !after_damage_ &&
-         !state.logs_incomplete && !manifest.torn_tail &&
+         !state.logs_incomplete && !manifest.torn_tail && !keeps_logs &&
          !manifest.ends_with_families && state.wal_numbers.size() == 1 &&
          state.wal_numbers[0] == manifest.FirstLogNumber() &&
          manifest.prev_log_number == 0 && !manifest.db_id.empty() &&
@@ -197,6 +203,7 @@ Status Recovery::ListDirectory(RecoveredState* state) {
     uint64_t number = 0;
     FileKind type;
     if (name == "lost") has_lost_ = true;
+    if (name == "archive") has_archive_ = true;
     if (!ParseFileName(name, &number, &type) ||
         IsLevelDbGuard(options_.env, db_path_, name)) {
       continue;
@@ -240,7 +247,19 @@ bool Recovery::IsNamed(const ManifestState& manifest,
   }
 }
 
+void Recovery::PassArchive(RecoveredState* state) const {
+  std::vector<uint64_t> numbers;
+  // A folder that cannot be read has no log that could be overwritten.
+  ListArchive(options_.env, db_path_, &numbers).IgnoreError();
+  const uint64_t far = state->manifest.next_file_number + kFarFileNumbers;
+  for (const uint64_t number : numbers) {
+    if (number >= far) break;
+    state->largest_file_number = std::max(state->largest_file_number, number);
+  }
+}
+
 void Recovery::PassForeignFiles(RecoveredState* state) {
+  if (has_archive_) PassArchive(state);
   const ManifestState& manifest = state->manifest;
   manifest.ForEachFile([this](const FileMetaData* file) {
     live_tables_.push_back(file->number);

@@ -137,6 +137,9 @@ class Recovery {
   Status ListDirectory(RecoveredState* state);
   // Returns true if the MANIFEST or CURRENT names the file.
   bool IsNamed(const ManifestState& manifest, const Entry& entry) const;
+  // Keeps the numbers of archived logs from new files: a log of that name would
+  // replace it when it is archived.
+  void PassArchive(RecoveredState* state) const;
   // Classifies the files that are not named, and removes the foreign ones from
   // the lists.
   void PassForeignFiles(RecoveredState* state);
@@ -227,7 +230,8 @@ class Recovery {
   UnlockedRead* const unlocked_;
   std::map<uint64_t, std::unique_ptr<SequentialFile>> held_logs_;
   bool has_current_ = false;
-  bool has_lost_ = false;  // There is a directory lost/.
+  bool has_lost_ = false;     // There is a directory lost/.
+  bool has_archive_ = false;  // There is a directory archive/.
   size_t manifest_count_ = 0;
   uint64_t options_number_ = 0;      // RocksDB's newest options file; 0: none.
   bool has_unknown_tables_ = false;  // Not named by the MANIFEST.

@@ -26,11 +26,13 @@ constexpr uint64_t kTailWaitUs = 1000;
 class UnlockedRecovery {
  public:
   UnlockedRecovery(const Options& options, const std::string& db_path,
-                   std::span<const RecoveryFamily> families, Logger* logger)
+                   std::span<const RecoveryFamily> families, Logger* logger,
+                   bool with_logs)
       : options_(options),
         db_path_(db_path),
         families_(families),
-        logger_(logger) {}
+        logger_(logger),
+        with_logs_(with_logs) {}
 
   Status Run(std::unique_ptr<RecoveredState>* state) {
     before_ = ObserveDirectory(options_.env, db_path_);
@@ -58,7 +60,7 @@ class UnlockedRecovery {
     read.tail_is_in_flight = tail_is_in_flight_;
     Recovery recovery(options_, db_path_, families_, logger_, &read);
     Status status = recovery.ReadTables(state);
-    if (status.ok()) status = recovery.ReplayLogs(state, nullptr);
+    if (status.ok() && with_logs_) status = recovery.ReplayLogs(state, nullptr);
     const DirectoryObservation after = ObserveDirectory(options_.env, db_path_);
     *settled = Counts(status, *state, read, after);
     if (before_.identity != after.identity) replaced_ = true;
@@ -74,6 +76,7 @@ class UnlockedRecovery {
       if (!state.exists) return before_.current.empty();
       if (before_.identity != after.identity) return false;
       if (!read.inconsistency.empty()) return IsLasting(read.inconsistency);
+      if (!with_logs_) return true;
       // Varve's logs show by themselves whether one is missing.
       if (state.manifest.logs_are_files || read.logs.empty()) return true;
       // A log that was there before the listing began has all that are older
@@ -128,6 +131,7 @@ class UnlockedRecovery {
   const std::string& db_path_;
   const std::span<const RecoveryFamily> families_;
   Logger* const logger_;
+  const bool with_logs_;
   DirectoryObservation before_;
   // From the last attempt.
   std::map<uint64_t, TableIdentity> tables_;
@@ -143,8 +147,9 @@ class UnlockedRecovery {
 
 Status RecoverUnlocked(const Options& options, const std::string& db_path,
                        std::span<const RecoveryFamily> families, Logger* logger,
-                       std::unique_ptr<RecoveredState>* state) {
-  return UnlockedRecovery(options, db_path, families, logger).Run(state);
+                       std::unique_ptr<RecoveredState>* state, bool with_logs) {
+  return UnlockedRecovery(options, db_path, families, logger, with_logs)
+      .Run(state);
 }
 
 }  // namespace varve

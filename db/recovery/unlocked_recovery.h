@@ -38,8 +38,12 @@ namespace varve {
 // Reads the whole database into a new *state, as Recovery does. Returns Busy if
 // another process repeatedly changed the files during the read. The arguments
 // must outlive *state.
+//
+// Without `with_logs`, replays no log: the caller reads them. The result then
+// shows a state of the tables alone.
 Status RecoverUnlocked(const Options& options, const std::string& db_path,
                        std::span<const RecoveryFamily> families, Logger* logger,
-                       std::unique_ptr<RecoveredState>* state);
+                       std::unique_ptr<RecoveredState>* state,
+                       bool with_logs = true);
 
 }  // namespace varve

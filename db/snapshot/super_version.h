@@ -13,6 +13,21 @@
 
 namespace varve {
 
+class SuperVersionCache;
+struct SuperVersion;
+
+// The SuperVersions of the other families that belong to one of the default
+// family. Only a follower has it (db/follower): what is older is not kept for
+// its snapshots, as another process removes it. So they keep the SuperVersions
+// of their moment.
+class FamilyMoment {
+ public:
+  // Called with the DB mutex held. Releases them.
+  virtual ~FamilyMoment() = default;
+  // Returns the SuperVersion of the family, or null if it has none here.
+  virtual SuperVersion* Find(const SuperVersionCache* family) const = 0;
+};
+
 // Holds all that a read needs, as of one moment: the memtable, the immutable
 // memtables that wait for a flush, and the Version.
 //
@@ -26,6 +41,8 @@ struct SuperVersion {
   std::shared_ptr<const SliceTransform> prefix_extractor;
   bool closed = false;  // The database was closed, and reads fail.
   uint64_t number = 0;  // Unique and not 0 after the install.
+  // Null except in the default family of a follower.
+  std::unique_ptr<const FamilyMoment> moment;
 
   // Looks the key up in the memtables, newest first.
   LookupState Find(const TableLookup& lookup, ReadTarget* target) const {

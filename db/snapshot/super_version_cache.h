@@ -88,6 +88,10 @@ class SuperVersionCache final : public SlotOwner {
   // outlives a read. The caller must pass it to Release.
   SuperVersion* Reference();
   void Release(SuperVersion* super_version);
+  // Does Release with the mutex held. The caller has the memory freed.
+  void ReleaseLocked(SuperVersion* super_version) VARVE_REQUIRES(kDbMutex) {
+    UnrefLocked(super_version);
+  }
 
   // Makes `next` the current SuperVersion, and takes over the caller's
   // reference. On return, the slot of a thread that is outside a read does not

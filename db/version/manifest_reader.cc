@@ -64,6 +64,9 @@ class ManifestReplay {
     return Status::OK();
   }
 
+  // Returns whether the last edit belongs to a group that is not complete.
+  bool IsInGroup() const { return !group_.empty(); }
+
   Status Finish() {
     const Family& first = families_.at(0);
     if (!first.log_number || !next_file_number_ || !last_sequence_) {
@@ -331,6 +334,7 @@ Status ReadManifest(Env* env, const std::string& db_path,
        outcome = reader.ReadRecord(&record)) {
     status = replay.Add(record);
     if (!status.ok()) return status.Annotate(path);
+    if (!replay.IsInGroup()) state->manifest_end = reader.RecordEnd();
   }
   // Recovery checks afterwards whether something needs the lost edit. It can do
   // so if files were removed in Varve's order.

@@ -69,6 +69,9 @@ struct ManifestState {
   std::optional<SequenceNumber> logs_end;
   // The last edit, or group of edits, adds or drops a family.
   bool ends_with_families = false;
+  // Where the last edit of this state ends in the MANIFEST, in bytes. An atomic
+  // group that is not complete comes after it.
+  uint64_t manifest_end = 0;
   // The last edit was truncated. The state is the one before that edit.
   bool torn_tail = false;
   std::string torn_tail_message;

@@ -488,6 +488,57 @@ Status VersionSet::DropFamiliesLocked(
   return status;
 }
 
+// ---- For a follower ---------------------------------------------------------
+
+Status VersionSet::BuildFollowedLocked(const FamilyVersions& family,
+                                       std::vector<VersionEdit> edits,
+                                       Version** version) {
+  mutex()->AssertHeld();
+  LevelFiles levels;
+  VersionBuilder builder(family.comparator_, family.current_);
+  Status status;
+  for (VersionEdit& edit : edits) {
+    if (status.ok()) status = builder.Apply(std::move(edit));
+  }
+  if (status.ok()) status = builder.Finish(&levels);
+  if (!status.ok()) return status;
+  *version = new Version(family.comparator_, family.table_cache_,
+                         family.prefixes_, std::move(levels));
+  (*version)->RefLocked();
+  return status;
+}
+
+void VersionSet::FollowLocked(FamilyVersions* family, Version* version,
+                              uint64_t log_number, SequenceNumber tables_end) {
+  if (version != nullptr) InstallLocked(family, version);
+  family->log_number_ = log_number;
+  family->tables_end_ = tables_end;
+}
+
+void VersionSet::FollowDropLocked(FamilyVersions* family) {
+  family->is_dropped_ = true;
+  std::erase(families_, family);
+}
+
+void VersionSet::FollowCountersLocked(const FollowedCounters& counters) {
+  MarkFileNumberUsed(counters.next_file_number - 1);
+  MarkFileNumberUsed(counters.manifest_number);
+  manifest_number_ = counters.manifest_number;
+  min_log_number_to_keep_ = counters.min_log_number_to_keep;
+  max_column_family_ = std::max(max_column_family_, counters.max_column_family);
+  SetDbId(counters.db_id);
+}
+
+void VersionSet::TakeOverLocked(Directory* directory, TableSpace* space) {
+  directory_ = directory;
+  SetSpace(space);
+  for (const FamilyVersions* const family : families_) {
+    for (const auto& level : family->current_->levels()) {
+      for (const FileMetaData* const file : level) CountInSpace(*file);
+    }
+  }
+}
+
 size_t VersionSet::CountVersionsLocked(const FamilyVersions& family) const {
   return static_cast<size_t>(
       std::count_if(live_versions_.begin(), live_versions_.end(),

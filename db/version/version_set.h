@@ -124,6 +124,34 @@ class VersionSet {
     last_sequence_.store(sequence, std::memory_order_release);
   }
 
+  // ---- For a follower: another process writes the MANIFEST ----
+
+  // The counters of that MANIFEST.
+  struct FollowedCounters {
+    uint64_t manifest_number = 0;
+    uint64_t min_log_number_to_keep = 0;
+    uint64_t next_file_number = 0;
+    uint32_t max_column_family = 0;
+    std::string db_id;
+  };
+  // Sets *version to the family's current version with the edits applied, with
+  // a reference. Returns Corruption if they do not fit.
+  Status BuildFollowedLocked(const FamilyVersions& family,
+                             std::vector<VersionEdit> edits, Version** version)
+      VARVE_REQUIRES(kDbMutex);
+  // Makes the version the family's current one, unless it is null, and takes
+  // over the family's numbers. Does not release the caller's reference.
+  void FollowLocked(FamilyVersions* family, Version* version,
+                    uint64_t log_number, SequenceNumber tables_end)
+      VARVE_REQUIRES(kDbMutex);
+  // Takes over that a family was dropped. It keeps its current version.
+  void FollowDropLocked(FamilyVersions* family) VARVE_REQUIRES(kDbMutex);
+  void FollowCountersLocked(const FollowedCounters& counters)
+      VARVE_REQUIRES(kDbMutex);
+  // Prepares for own edits, in this directory. `space` is as for SetSpace.
+  void TakeOverLocked(Directory* directory, TableSpace* space)
+      VARVE_REQUIRES(kDbMutex);
+
   // Sets *number and *size to the current MANIFEST's number and its size in
   // whole edits. They match current() until the mutex is released. Waits for an
   // edit that is being written. Returns false if no MANIFEST is open: before

@@ -1,6 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "db/wal/wal_reader.h"
 
+#include <algorithm>
+
 #include "db/wal/wal_format.h"
 #include "util/bytes/checksum.h"
 #include "util/bytes/coding.h"
@@ -41,11 +43,14 @@ bool GoesOnWithRecord(uint8_t type) {
 }  // namespace
 
 Reader::Reader(std::unique_ptr<SequentialFile> file, std::string name,
-               uint64_t number)
+               uint64_t number, uint64_t offset)
     : file_(std::move(file)),
       name_(std::move(name)),
       number_(number),
-      block_(std::make_unique_for_overwrite<char[]>(kBlockSize)) {}
+      block_(std::make_unique_for_overwrite<char[]>(kBlockSize)),
+      block_end_(offset - offset % kBlockSize),
+      begin_(static_cast<size_t>(offset % kBlockSize)),
+      record_end_(offset) {}
 
 ReadOutcome Reader::ReadRecord(Slice* record) {
   if (final_ != ReadOutcome::kRecord) return final_;
@@ -117,8 +122,10 @@ ReadOutcome Reader::ReadFragment(Fragment* fragment) {
     const uint16_t length = DecodeFixed16(rest_.data() + 4);
     if (type == kZero && length == 0) {
       // Unwritten space. Records after it would leave a hole.
+      uint64_t zeros = 0;
       for (uint64_t blocks = 0; RestIsZero(); ++blocks) {
-        if (last_block_) return ReadOutcome::kEnd;
+        zeros += rest_.size();
+        if (last_block_ || zeros >= max_zeros_) return ReadOutcome::kEnd;
         if (blocks == kMaxZeroBlocks) {
           rest_.clear();
           last_block_ = true;
@@ -135,16 +142,36 @@ ReadOutcome Reader::ReadFragment(Fragment* fragment) {
   }
 }
 
+uint64_t Reader::ContinueAt(uint64_t record_end) {
+  record_end_ = record_end;
+  block_end_ = record_end;
+  const size_t left = kBlockSize - record_end % kBlockSize;
+  // No recyclable header fits there, and what is there was not read.
+  if (recyclable_ && left < kRecyclableHeaderSize) block_end_ += left;
+  rest_ = Slice();
+  last_block_ = false;
+  no_header_ = false;
+  bad_checksum_ = false;
+  skipped_ = false;
+  final_ = ReadOutcome::kRecord;
+  status_ = Status::OK();
+  return block_end_;
+}
+
 ReadOutcome Reader::NextBlock() {
   Slice block;
-  const Status status = file_->Read(kBlockSize, &block, block_.get());
+  // Less than a block after ContinueAt.
+  const size_t size = kBlockSize - block_end_ % kBlockSize;
+  const Status status = file_->Read(size, &block, block_.get());
   if (!status.ok()) {
     status_ = status;
     return final_ = ReadOutcome::kIOError;
   }
   rest_ = block;
   block_end_ += block.size();
-  last_block_ = block.size() < kBlockSize;
+  last_block_ = block.size() < size;
+  rest_.remove_prefix(std::min(begin_, rest_.size()));
+  begin_ = 0;
   return ReadOutcome::kRecord;
 }
 

@@ -26,9 +26,10 @@ enum class ReadOutcome : uint8_t {
 class Reader {
  public:
   // `name` is used in messages. `number` is the number in the file's name,
-  // which recyclable records must have.
+  // which recyclable records must have. `offset`: the end of a record, where
+  // the reading begins. `file` then begins with the block that has this offset.
   Reader(std::unique_ptr<SequentialFile> file, std::string name,
-         uint64_t number);
+         uint64_t number, uint64_t offset = 0);
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
@@ -53,6 +54,16 @@ class Reader {
             (no_header_ || (need_is_checked && bad_checksum_)) &&
             NoRecordFollows());
   }
+
+  // Prepares to read the record that begins at `record_end`, which is 0 or the
+  // end of an earlier record: more may have been written there since. Returns
+  // where the file's next Read must begin.
+  uint64_t ContinueAt(uint64_t record_end);
+
+  // Lets the log end where that many zeros follow a record, or more up to the
+  // end of a block: for a log that grows, of which the space that is allocated
+  // would be read each time. Records after them are not noticed.
+  void EndAfterZeros(uint64_t bytes) { max_zeros_ = bytes; }
 
   // Skips damaged or unreadable bytes after kDamage, kTornTail or kIOError, so
   // that ReadRecord returns the next complete record. Returns false if nothing
@@ -101,6 +112,7 @@ class Reader {
   Slice rest_;              // The unread rest of the block.
   Slice fragment_begin_;    // rest_ before the last fragment was read.
   uint64_t block_end_ = 0;  // File offset of the end of the block.
+  size_t begin_ = 0;        // The bytes of the first block that are left out.
   uint64_t record_end_ = 0;
   bool last_block_ = false;      // The block is shorter than kBlockSize.
   bool no_header_ = false;       // The damage has no plausible header.
@@ -108,6 +120,7 @@ class Reader {
   bool recyclable_ = false;      // A valid record of this log was recyclable.
   bool met_recyclable_ = false;  // Any record was, also a leftover.
   bool skipped_ = false;         // SkipDamage was called.
+  uint64_t max_zeros_ = UINT64_MAX;  // See EndAfterZeros.
   ReadOutcome final_ = ReadOutcome::kRecord;
   Status status_;
   std::string assembled_;

@@ -44,6 +44,26 @@ Status AddPredecessor(wal::Writer* log, uint64_t number, uint64_t size,
   return log->AddRecord(note.Data(), true);
 }
 
+// A log that can only be made durable.
+class FinishedLog final : public WritableFile {
+ public:
+  FinishedLog(Env* env, std::string path, uint64_t size)
+      : env_(env), path_(std::move(path)), size_(size) {}
+
+  Status Append(const Slice& /*data*/) override {
+    return Status::NotSupported(path_, "another process has written it");
+  }
+  Status Flush() override { return Status::OK(); }
+  Status Sync() override { return env_->SyncFile(path_); }
+  Status Close() override { return Status::OK(); }
+  uint64_t Size() const override { return size_; }
+
+ private:
+  Env* const env_;
+  const std::string path_;
+  const uint64_t size_;
+};
+
 }  // namespace
 
 Status WalSet::Append(const WriteQueue::Group& group, uint64_t count) {
@@ -140,6 +160,21 @@ WalSet::Next WalSet::CreateNext(uint64_t number, SequenceNumber sequence,
 Status WalSet::AppendPredecessor(uint64_t number, uint64_t size,
                                  SequenceNumber sequence) {
   return AddPredecessor(newest_, number, size, sequence);
+}
+
+void WalSet::AddFinishedLocked(uint64_t number, uint64_t size) {
+  Wal wal;
+  wal.number = number;
+  wal.created_us = MonotonicMicros(db_directory_->env());
+  wal.bytes = size;
+  wal::WriterOptions options;
+  options.finished_bytes = size;
+  wal.writer = std::make_shared<wal::Writer>(
+      std::make_unique<FinishedLog>(db_directory_->env(),
+                                    WalFileName(db_directory_->path(), number),
+                                    size),
+      number, options);
+  wals_.push_back(std::move(wal));
 }
 
 void WalSet::AddLocked(Wal wal) {

@@ -113,6 +113,10 @@ class WalSet {
 
   // ---- With the mutex ----
 
+  // Adds a log that another process has written, before the first AddLocked. It
+  // ends after `size` bytes, and need not be durable.
+  void AddFinishedLocked(uint64_t number, uint64_t size)
+      VARVE_REQUIRES(kDbMutex);
   // Makes the log the newest.
   void AddLocked(Wal wal) VARVE_REQUIRES(kDbMutex);
   // Syncs all written updates. May release the mutex and reacquire it.

@@ -26,16 +26,22 @@ struct WriterOptions {
   uint64_t large_allocate_bytes = 0;
   // The number of allocated bytes to keep for records that may use the reserve.
   uint64_t reserve_bytes = 0;
+  // The size of a log that another process has written, and to which nothing is
+  // added.
+  uint64_t finished_bytes = 0;
 };
 
 // Appends records to a log.
 // Thread-safety: owned by one thread at a time.
 class Writer {
  public:
-  // `file` must be empty.
+  // `file` must be empty, but for finished_bytes.
   Writer(std::unique_ptr<WritableFile> file, uint64_t number,
          const WriterOptions& options = {})
-      : file_(std::move(file)), number_(number), options_(options) {}
+      : file_(std::move(file)),
+        number_(number),
+        options_(options),
+        size_(options.finished_bytes) {}
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
@@ -98,7 +104,7 @@ class Writer {
   std::unique_ptr<WritableFile> file_;
   const uint64_t number_;
   const WriterOptions options_;
-  uint64_t size_ = 0;  // Of the file.
+  uint64_t size_;  // Of the file.
   size_t block_offset_ = 0;
   uint64_t allocated_bytes_ = 0;
   std::vector<Slice> pieces_;  // Of the fragment that is being added.

@@ -22,20 +22,35 @@ namespace varve {
 class WriteGate {
  public:
   // Returns true if no family stops or slows down its writers.
-  bool IsClear() const { return (Bits() & ~kLook) == 0; }
+  bool IsClear() const { return (Bits() & ~(kLook | kAwaited)) == 0; }
   bool HasError() const { return (Bits() & kError) != 0; }
   // For the leader. Returns true if it may write without a look at the families
   // under the mutex.
   bool LetsLeaderPass() const { return (Bits() & ~kSlow) == 0; }
+  // Returns true if the leader must look at the families under the mutex.
+  bool MakesLeaderLook() const { return (Bits() & ~(kSlow | kAwaited)) != 0; }
 
   void Update(bool has_error, bool stops, bool slows) {
     const uint32_t bits =
         (has_error ? kError : 0) | (stops ? kStop : 0) | (slows ? kSlow : 0);
     uint32_t old = Bits();
     // relaxed: as above.
-    while (!bits_.compare_exchange_weak(old, bits | (old & kLook),
+    while (!bits_.compare_exchange_weak(old, bits | (old & (kLook | kAwaited)),
                                         std::memory_order_relaxed)) {
     }
+  }
+  // Makes the next leader that writes a group call PublicationWatch::Wake after
+  // it. For the leader.
+  void RequestWake() {
+    // relaxed: as above.
+    bits_.fetch_or(kAwaited, std::memory_order_relaxed);
+  }
+  // For the leader that is about to write. Returns whether that was requested.
+  bool TakeWakeRequest() {
+    if ((Bits() & kAwaited) == 0) return false;
+    // relaxed: as above.
+    return (bits_.fetch_and(~kAwaited, std::memory_order_relaxed) & kAwaited) !=
+           0;
   }
   // Makes the next leader look at all families: one of their memtables is full,
   // or the log is. For the leader, or with the DB mutex held.
@@ -60,6 +75,7 @@ class WriteGate {
   static constexpr uint32_t kStop = 2;
   static constexpr uint32_t kSlow = 4;
   static constexpr uint32_t kLook = 8;
+  static constexpr uint32_t kAwaited = 16;  // Somebody waits for a write.
 
   uint32_t Bits() const {
     return bits_.load(std::memory_order_relaxed);  // relaxed: as above.

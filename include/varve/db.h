@@ -18,6 +18,7 @@
 #include "varve/slice.h"
 #include "varve/status.h"
 #include "varve/table_properties.h"
+#include "varve/transaction_log.h"
 #include "varve/write_batch.h"
 
 namespace varve {
@@ -136,6 +137,27 @@ class VARVE_EXPORT DB {
       const std::vector<ColumnFamilyDescriptor>& families,
       std::vector<ColumnFamilyHandle*>* handles, std::unique_ptr<DB>* db);
 
+  // Opens the database as a follower of the process that writes it, the
+  // primary. Takes no lock and changes no file of the database. The DB shows
+  // the moment of the open until TryCatchUpWithPrimary is called. Writes return
+  // NotSupported, until Promote has made it an ordinary database.
+  //
+  // The follower's info log goes to LOG in `secondary_path`, which is created
+  // if its parent exists; nowhere if `secondary_path` is empty. Some of the
+  // families can be given, with the default one. All tables are opened, as by
+  // OpenForReadOnly.
+  //
+  // Errors: as OpenForReadOnly, and NotSupported for a database that LevelDB
+  // writes.
+  static Status OpenAsSecondary(const Options& options, const std::string& path,
+                                const std::string& secondary_path,
+                                std::unique_ptr<DB>* db);
+  static Status OpenAsSecondary(
+      const DBOptions& options, const std::string& path,
+      const std::string& secondary_path,
+      const std::vector<ColumnFamilyDescriptor>& families,
+      std::vector<ColumnFamilyHandle*>* handles, std::unique_ptr<DB>* db);
+
   // Stores the names of the database's column families in *names, the default
   // one first. The database can be open. Errors: as OpenForReadOnly.
   static Status ListColumnFamilies(const DBOptions& options,
@@ -158,6 +180,44 @@ class VARVE_EXPORT DB {
   // then returns the same status again, all other calls return
   // ShutdownInProgress or false, and no read transaction can be started.
   virtual Status Close() = 0;
+
+  // ---- For a DB opened by OpenAsSecondary ----
+
+  // Makes the DB show a newer moment of the primary. After OK, it shows at
+  // least all updates that the primary had answered before the call, synced or
+  // not, and one moment over all column families. It does not include updates
+  // that the primary has not yet passed to the operating system (see
+  // Options::manual_wal_flush and WriteOptions::disable_wal). Iterators and
+  // snapshots stay at their moments. A family that the primary has dropped
+  // stays as it is; one that it has created is not followed.
+  //
+  // Reads what is new in the MANIFEST and in the logs, and opens new tables.
+  // Other threads can read at the same time. Calls wait for each other. After
+  // Promote, does nothing.
+  //
+  // Errors, after which the DB shows the same moment as before:
+  // - Busy: the primary kept changing the database faster than it could be
+  //   read.
+  // - Corruption: the MANIFEST or a log is damaged, or a file is missing.
+  // - InvalidArgument: another database is in the directory.
+  // - NotSupported: the DB was not opened as a secondary, or the database uses
+  //   a feature that Varve does not have.
+  virtual Status TryCatchUpWithPrimary();
+  // Takes the primary's place after its process has ended: takes the lock,
+  // reads the rest of the logs, and begins a new log and MANIFEST. From then on
+  // the DB is an ordinary database that is open for writing. It has all updates
+  // that the primary had answered and passed to the operating system. Handles,
+  // iterators and snapshots stay valid. Other threads can read at the same
+  // time.
+  //
+  // Errors, after which the DB still follows:
+  // - Busy: the primary, or another process, has the lock.
+  // - InvalidArgument: the database has families that were not opened; the
+  //   message names them.
+  // - NotSupported: the DB was not opened as a secondary, or is promoted
+  // already.
+  // - Others, as of TryCatchUpWithPrimary and Open.
+  virtual Status Promote();
 
   // Put sets the value of a key, Delete removes a key, and Write applies a
   // batch of updates atomically. When the call returns, all threads see the
@@ -532,10 +592,23 @@ class VARVE_EXPORT DB {
   virtual void GetLiveFilesMetaData(std::vector<LiveFileMetaData>* metadata);
   virtual void GetColumnFamilyMetaData(ColumnFamilyHandle* family,
                                        ColumnFamilyMetaData* metadata);
-  // Store all logs, oldest first, and obsolete ones as long as they exist; the
-  // newest log, or null before the first write. As above for listeners.
+  // Store all logs, oldest first, with archived and obsolete ones as long as
+  // they exist; the newest log, or null before the first write. As above for
+  // listeners.
   virtual Status GetSortedWalFiles(VectorWalPtr* files);
   virtual Status GetCurrentWalFile(std::unique_ptr<WalFile>* file);
+  // Stores an iterator over the batches of the logs, from the one that contains
+  // the sequence number, or the first one after it. 0 is the first update, and
+  // GetLatestSequenceNumber() + 1 the next one. See varve/transaction_log.h,
+  // and Options::WAL_ttl_seconds to keep logs.
+  //
+  // Errors: NotFound if that update is in no log any more, with the oldest
+  // number that is, or if the number is larger than the next one; Corruption
+  // and IOError.
+  virtual Status GetUpdatesSince(
+      uint64_t sequence, std::unique_ptr<TransactionLogIterator>* iterator,
+      const TransactionLogIterator::ReadOptions& options = {});
+
   // Stores the smallest creation time of the tables, in seconds since 1970, or
   // 0 if one does not know its own. UINT64_MAX without tables.
   virtual Status GetCreationTimeOfOldestFile(uint64_t* creation_time);

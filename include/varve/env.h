@@ -240,6 +240,22 @@ struct FileOptions {
 
 class DirectoryEnv;
 
+// The identity of a file; see Env::GetFileId.
+struct FileId {
+  uint64_t device = 0;
+  uint64_t number = 0;      // Of the file on the device.
+  uint64_t changed_ns = 0;  // When it got its name, or its bytes, if known.
+
+  // Returns whether both are of one file. Its bytes may have changed.
+  bool IsSameFile(const FileId& other) const {
+    return device == other.device && number == other.number;
+  }
+  // Returns whether both are of one file whose bytes did not change between.
+  bool operator==(const FileId& other) const {
+    return IsSameFile(other) && changed_ns == other.changed_ns;
+  }
+};
+
 class VARVE_EXPORT VARVE_USES_CONTAINERS Env {
  public:
   // Background work is queued by priority; each has its own threads. Work of
@@ -296,6 +312,14 @@ class VARVE_EXPORT VARVE_USES_CONTAINERS Env {
   // In bytes. Returns NotSupported for what is neither a regular file nor a
   // link to one, such as a directory or a link that leads nowhere.
   virtual Status GetFileSize(const std::string& path, uint64_t* size) = 0;
+  // Sets *id to what tells the file of that name from any other file that has,
+  // or had, the name while this one is open. Returns NotFound if there is no
+  // file, and NotSupported if the Env does not know, which is the default.
+  virtual Status GetFileId(const std::string& path, FileId* id);
+  // Stores when the file's bytes were last changed, in seconds since 1970.
+  // Returns NotSupported if that is not known, which is the default.
+  virtual Status GetFileModificationTime(const std::string& path,
+                                         uint64_t* time_s);
   // Replaces `target` atomically if it exists.
   virtual Status RenameFile(const std::string& source,
                             const std::string& target) = 0;
@@ -418,6 +442,13 @@ class VARVE_EXPORT EnvWrapper : public Env {
   }
   Status GetFileSize(const std::string& path, uint64_t* size) override {
     return target_->GetFileSize(path, size);
+  }
+  Status GetFileId(const std::string& path, FileId* id) override {
+    return target_->GetFileId(path, id);
+  }
+  Status GetFileModificationTime(const std::string& path,
+                                 uint64_t* time_s) override {
+    return target_->GetFileModificationTime(path, time_s);
   }
   Status RenameFile(const std::string& source,
                     const std::string& target) override {

@@ -183,6 +183,18 @@ struct VARVE_USES_CONTAINERS DBOptions {
   // log. Can be changed while the DB is open. Default: 0.
   uint64_t max_total_wal_size = 0;
 
+  // If one of the next two is not 0, an obsolete log is not removed. It moves
+  // to the folder archive/ of the database's directory, where
+  // DB::GetUpdatesSince reads it, and RocksDB too.
+  //
+  // Remove an archived log this many seconds after its last write. 0: not
+  // because of its age. Default: 0.
+  uint64_t WAL_ttl_seconds = 0;
+
+  // Remove the oldest archived logs as long as all of them have more than this
+  // many MiB. 0: not because of their size. Default: 0.
+  uint64_t WAL_size_limit_MB = 0;
+
   // Bounds the space of tables, and the rate at which obsolete ones are
   // removed; see varve/sst_file_manager.h. If null, neither is bounded.
   // Default: null.

@@ -239,6 +239,10 @@ class VARVE_EXPORT StackableDB : public DB {
   }
   Status WaitForCompact() override { return db_->WaitForCompact(); }
   Status VerifyChecksum() override { return db_->VerifyChecksum(); }
+  Status TryCatchUpWithPrimary() override {
+    return db_->TryCatchUpWithPrimary();
+  }
+  Status Promote() override { return db_->Promote(); }
   uint64_t GetLatestSequenceNumber() const override {
     return db_->GetLatestSequenceNumber();
   }
@@ -274,6 +278,11 @@ class VARVE_EXPORT StackableDB : public DB {
   }
   Status GetSortedWalFiles(VectorWalPtr* files) override {
     return db_->GetSortedWalFiles(files);
+  }
+  Status GetUpdatesSince(
+      uint64_t sequence, std::unique_ptr<TransactionLogIterator>* iterator,
+      const TransactionLogIterator::ReadOptions& options = {}) override {
+    return db_->GetUpdatesSince(sequence, iterator, options);
   }
   Status GetCurrentWalFile(std::unique_ptr<WalFile>* file) override {
     return db_->GetCurrentWalFile(file);

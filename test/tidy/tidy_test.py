@@ -32,15 +32,15 @@ FOLDERS = {
     "db": ["options", "option_files", "merge", "filter", "memtable", "write",
            "directory", "wal", "space", "version", "reads", "prefix", "snapshot",
            "compaction", "dead_entries", "folding", "recovery", "family",
-           "live_files", "jobs", "ingestion", "engine",
-           "external_files", "ttl", "indexed_batch", "transaction",
-           "backup"],
+            "live_files", "jobs", "streams", "ingestion", "follower", "engine",
+            "external_files", "ttl", "indexed_batch", "transaction",
+            "backup"],
 }
 # Headers that C programs include, which have C's old comments only.
 C_HEADERS = [f"include/varve/{name}.h" for name in (
     "c", "c_backups", "c_families", "c_merge", "c_reads", "c_extensions",
     "c_indexed_batches", "c_external_files", "c_live_files", "c_prefixes",
-    "c_transactions", "export", "version")]
+    "c_streams", "c_transactions", "export", "version")]
 LIBRARY_LAYERS = LAYERS[:-1]
 PEERS = ("rocksdb/", "leveldb/", "lmdb.h")
 MAX_COLUMNS = 80

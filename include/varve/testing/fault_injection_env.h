@@ -46,9 +46,10 @@ using OperationMask = uint32_t;
 
 // The kinds of operations on files and directories.
 enum FileOperation : OperationMask {
-  kOpenOperation = 1u << 0,    // Existing files and directories.
-  kReadOperation = 1u << 1,    // Also Skip, and each request of a MultiRead.
-  kQueryOperation = 1u << 2,   // FileExists, GetFileSize, GetChildren.
+  kOpenOperation = 1u << 0,  // Existing files and directories.
+  kReadOperation = 1u << 1,  // Also Skip, and each request of a MultiRead.
+  kQueryOperation =
+      1u << 2,  // FileExists, GetFileSize, GetFileId, GetChildren.
   kCreateOperation = 1u << 3,  // NewWritableFile, NewLogger.
   kWriteOperation = 1u << 4,   // Append, Flush.
   kSyncOperation = 1u << 5,
@@ -137,6 +138,7 @@ class FaultInjectionEnv final : public EnvWrapper {
   Status CreateDirIfMissing(const std::string& path) override;
   Status RemoveDir(const std::string& path) override;
   Status GetFileSize(const std::string& path, uint64_t* size) override;
+  Status GetFileId(const std::string& path, FileId* id) override;
   Status RenameFile(const std::string& source,
                     const std::string& target_path) override;
   Status LinkFile(const std::string& source,
