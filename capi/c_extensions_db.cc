@@ -52,6 +52,31 @@ varve_t* varve_open_for_read_only(const varve_options_t* options,
   return handle.release();
 }
 
+varve_t* varve_open_as_secondary(const varve_options_t* options,
+                                 const char* name, const char* secondary_path,
+                                 char** errptr) {
+  if (!Usable(errptr, Given{options, "options"}, Given{name, "name"},
+              Given{secondary_path, "secondary_path"})) {
+    return nullptr;
+  }
+  auto handle = std::make_unique<varve_t>();
+  const Status status = varve::DB::OpenAsSecondary(
+      options->ForUse(), name, secondary_path, &handle->owned);
+  if (SaveError(errptr, status)) return nullptr;
+  handle->db = handle->owned.get();
+  return handle.release();
+}
+
+void varve_try_catch_up_with_primary(varve_t* db, char** errptr) {
+  if (!Usable(errptr, Given{db, "db"})) return;
+  SaveError(errptr, db->db->TryCatchUpWithPrimary());
+}
+
+void varve_promote(varve_t* db, char** errptr) {
+  if (!Usable(errptr, Given{db, "db"})) return;
+  SaveError(errptr, db->db->Promote());
+}
+
 uint8_t varve_close_checked(varve_t* db, char** errptr) {
   if (db == nullptr) return 1;
   if (db->db == varve::capi::ClosedDb()) {

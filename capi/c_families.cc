@@ -148,6 +148,26 @@ varve_t* varve_open_for_read_only_column_families(
                       Opening(DB::OpenForReadOnly), errptr);
 }
 
+varve_t* varve_open_as_secondary_column_families(
+    const varve_options_t* options, const char* name,
+    const char* secondary_path, int num_column_families,
+    const char* const* column_family_names,
+    const varve_options_t* const* column_family_options,
+    varve_column_family_handle_t** column_family_handles, char** errptr) {
+  if (!Usable(errptr, Given{secondary_path, "secondary_path"})) return nullptr;
+  const std::string second = secondary_path;
+  return OpenFamilies(
+      {options, name, num_column_families, column_family_names,
+       column_family_options, column_family_handles},
+      [&second](const varve::DBOptions& db_options, const std::string& path,
+                const std::vector<ColumnFamilyDescriptor>& families,
+                std::vector<ColumnFamilyHandle*>* handles, varve_t* db) {
+        return DB::OpenAsSecondary(db_options, path, second, families, handles,
+                                   &db->owned);
+      },
+      errptr);
+}
+
 char** varve_list_column_families(const varve_options_t* options,
                                   const char* name, size_t* lencf,
                                   char** errptr) {

@@ -185,6 +185,12 @@ class Closed final : public DB {
     return SetOptions(changes);
   }
   // The calls that return what there is of files return nothing.
+  Status GetUpdatesSince(
+      uint64_t /*sequence*/, std::unique_ptr<TransactionLogIterator>* iterator,
+      const TransactionLogIterator::ReadOptions& /*options*/) override {
+    iterator->reset();
+    return Error();
+  }
   Status DisableFileDeletions() override { return Error(); }
   Status EnableFileDeletions() override { return Error(); }
   Status GetLiveFilesStorageInfo(

@@ -59,6 +59,28 @@ VARVE_EXPORT varve_t* varve_open_for_read_only(const varve_options_t* options,
                                                const char* name, char** errptr);
 
 /**
+ * Opens as a follower of the process that writes the database, as
+ * DB::OpenAsSecondary does. The info log goes to LOG in secondary_path.
+ */
+VARVE_EXPORT varve_t* varve_open_as_secondary(const varve_options_t* options,
+                                              const char* name,
+                                              const char* secondary_path,
+                                              char** errptr);
+
+/**
+ * Shows at least all updates that the primary had answered before the call, and
+ * one moment. An error leaves the moment as it was.
+ */
+VARVE_EXPORT void varve_try_catch_up_with_primary(varve_t* db, char** errptr);
+
+/**
+ * Takes the primary's place after its process has ended: the database is open
+ * for writing then. An error, such as Busy while the primary lives, leaves it a
+ * follower.
+ */
+VARVE_EXPORT void varve_promote(varve_t* db, char** errptr);
+
+/**
  * Closes the database. Returns 0 if snapshots, iterators or read transactions
  * still exist; the database then stays open. Otherwise returns 1 and destroys
  * `db`; an error concerns its last writes. A reference from varve_catalog_find

@@ -52,6 +52,16 @@ VARVE_EXPORT varve_t* varve_open_for_read_only_column_families(
     const varve_options_t* const* column_family_options,
     varve_column_family_handle_t** column_family_handles, char** errptr);
 /**
+ * Opens a follower as varve_open_as_secondary does. Only the default family
+ * must be among the given ones; varve_promote needs all.
+ */
+VARVE_EXPORT varve_t* varve_open_as_secondary_column_families(
+    const varve_options_t* options, const char* name,
+    const char* secondary_path, int num_column_families,
+    const char* const* column_family_names,
+    const varve_options_t* const* column_family_options,
+    varve_column_family_handle_t** column_family_handles, char** errptr);
+/**
  * Returns the names of the families of a database, which can be open, and sets
  * *lencf to their number. Returns NULL on failure.
  */

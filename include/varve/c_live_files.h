@@ -193,3 +193,5 @@ VARVE_EXPORT void varve_livefile_set_num_deletions(varve_livefile_t* file,
 #ifdef __cplusplus
 }
 #endif
+
+#include "varve/c_streams.h"

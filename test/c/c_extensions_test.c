@@ -83,6 +83,51 @@ static void TestReadOnly(void) {
   varve_options_destroy(options);
 }
 
+static void TestFollower(void) {
+  varve_options_t* const options = varve_options_create();
+  varve_t* const db = OpenPlain("followed");
+  varve_t* follower;
+  char path[kPathBytes];
+  char second[kPathBytes];
+  Join(path, test_root, "followed");
+  Join(second, test_root, "second");
+  PUT(db, plain_write, "k", "v");
+  GOOD(follower = varve_open_as_secondary(options, path, second, &error));
+  GET(follower, plain_read, "k", "v");
+  PUT(db, plain_write, "k", "w");
+  GET(follower, plain_read, "k", "v");
+  GOOD(varve_try_catch_up_with_primary(follower, &error));
+  GET(follower, plain_read, "k", "w");
+  FAILS(varve_put(follower, plain_write, "k", 1, "x", 1, &error),
+        "Not supported: ");
+  FAILS(varve_try_catch_up_with_primary(db, &error), "Not supported: ");
+  FAILS(varve_promote(db, &error), "Not supported: ");
+  FAILS(varve_promote(follower, &error), "");
+  PUT(db, plain_write, "k", "x");
+  varve_close(db);
+  GOOD(varve_promote(follower, &error));
+  GET(follower, plain_read, "k", "x");
+  PUT(follower, plain_write, "k", "y");
+  GET(follower, plain_read, "k", "y");
+  varve_close(follower);
+  {
+    const char* const names[] = {"default"};
+    const varve_options_t* families[1];
+    varve_column_family_handle_t* handle;
+    families[0] = options;
+    GOOD(follower = varve_open_as_secondary_column_families(
+             options, path, second, 1, names, families, &handle, &error));
+    GET(follower, plain_read, "k", "y");
+    varve_column_family_handle_destroy(handle);
+    varve_close(follower);
+    FAILS(CHECK(varve_open_as_secondary_column_families(
+                    options, path, NULL, 1, names, families, &handle, &error) ==
+                NULL),
+          "");
+  }
+  varve_options_destroy(options);
+}
+
 /* ---- Reading ---- */
 
 static void TestMultiGet(void) {
@@ -633,6 +678,7 @@ int main(void) {
   TEST(TestNothingIsDestroyedByNull);
   TEST(TestCloseSaysWhetherItCould);
   TEST(TestReadOnly);
+  TEST(TestFollower);
   TEST(TestMultiGet);
   TEST(TestGetPinned);
   TEST(TestGetIntoBuffer);

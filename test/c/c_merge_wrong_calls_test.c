@@ -31,7 +31,7 @@ static void FailIfDestroyed(void* state) {
   FAIL("destroyed, though it was not created");
 }
 
-/* What a callback returns, as its state says. */
+/* The result of a callback, as its state says. */
 struct Returned {
   int is_null;
   size_t size;

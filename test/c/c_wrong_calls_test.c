@@ -20,6 +20,11 @@ static void TestOpeningWithNull(void) {
   BAD(CHECK(varve_open(options, "", &error) == NULL));
   BAD(CHECK(varve_open_for_read_only(options, NULL, &error) == NULL));
   BAD(CHECK(varve_open_for_read_only(NULL, "name", &error) == NULL));
+  BAD(CHECK(varve_open_as_secondary(options, NULL, "second", &error) == NULL));
+  BAD(CHECK(varve_open_as_secondary(NULL, "name", "second", &error) == NULL));
+  BAD(CHECK(varve_open_as_secondary(options, "name", NULL, &error) == NULL));
+  BAD(varve_try_catch_up_with_primary(NULL, &error));
+  BAD(varve_promote(NULL, &error));
   BAD(varve_destroy_db(options, NULL, &error));
   BAD(varve_destroy_db(NULL, "name", &error));
   BAD(varve_repair_db(options, NULL, &error));
