@@ -23,7 +23,6 @@
 
 namespace varve::rocksdb_c {
 
-class SecondaryDb;
 struct TransactionSupport;
 
 }  // namespace varve::rocksdb_c
@@ -40,8 +39,6 @@ struct rocksdb_t {
   std::string path;
   varve::Env* env = nullptr;
   bool is_read_only = false;
-  // The same database if it is a secondary instance; otherwise null.
-  varve::rocksdb_c::SecondaryDb* secondary = nullptr;
   // The same database if its entries expire; otherwise null.
   varve::DBWithTTL* with_ttl = nullptr;
   // Of a database with transactions; otherwise null. See transaction/handles.h.

@@ -12,7 +12,6 @@
 #include "compat/rocksdb/db/families.h"
 #include "compat/rocksdb/db/handles.h"
 #include "compat/rocksdb/db/lifetime.h"
-#include "compat/rocksdb/db/secondary.h"
 #include "compat/rocksdb/options/log.h"
 #include "compat/rocksdb/options/options.h"
 #include "compat/shared/observer.h"
@@ -74,15 +73,14 @@ Status OpenDatabase(const rocksdb_options_t& options, const std::string& path,
       NewDatabaseLog(options, log_path, read_only && log_path == path);
   const auto database = std::make_shared<Database>();
   database->env = options.env;
-  const OpenReadOnly open_read_only = [=](auto* opened, auto* opened_db) {
-    return DB::OpenForReadOnly(converted, path, descriptors, opened, opened_db);
-  };
   auto handle = std::make_unique<rocksdb_t>();
   if (mode == Mode::kSecondary) {
-    status = OpenSecondary(open_read_only, handles, &database->db,
-                           &handle->secondary);
+    // It has its info log.
+    status = DB::OpenAsSecondary(converted, path, /*secondary_path=*/"",
+                                 descriptors, handles, &database->db);
   } else if (read_only) {
-    status = open_read_only(handles, &database->db);
+    status = DB::OpenForReadOnly(converted, path, descriptors, handles,
+                                 &database->db);
   } else if (manner.open != nullptr) {
     status = manner.open(converted, path, descriptors, handles, &database->db,
                          handle.get());
@@ -228,10 +226,7 @@ rocksdb_t* rocksdb_open_as_secondary_column_families(
 
 void rocksdb_try_catch_up_with_primary(rocksdb_t* db, char** errptr) {
   if (!Usable(errptr, varve::rocksdb_c::Open{db})) return;
-  Failed(errptr,
-         db->secondary != nullptr
-             ? OpenError(varve::rocksdb_c::CatchUp(db->secondary), db->path)
-             : Status::NotSupported("not a secondary instance"));
+  Failed(errptr, OpenError(db->db->TryCatchUpWithPrimary(), db->path));
 }
 
 void rocksdb_close(rocksdb_t* db) {

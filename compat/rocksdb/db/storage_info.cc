@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// The files of one state of a database, for a copy, its logs, and whether
-// obsolete files are removed.
+// The files of one state of a database, for a copy, its logs and the updates in
+// them, and whether obsolete files are removed.
 
 #include <fields.h>
 
@@ -10,9 +10,12 @@
 #include <utility>
 #include <vector>
 
+#include "compat/rocksdb/batch/write_batch.h"
 #include "compat/rocksdb/db/arguments.h"
 #include "compat/rocksdb/db/handles.h"
+#include "compat/rocksdb/db/lifetime.h"
 #include "varve/metadata.h"
+#include "varve/transaction_log.h"
 
 struct rocksdb_livefiles_storage_info_t {
   std::vector<varve::LiveFileStorageInfo> files;
@@ -30,6 +33,10 @@ struct rocksdb_wal_files_t {
   std::vector<rocksdb_wal_file_t> files;
 };
 
+struct rocksdb_wal_iterator_t {
+  std::unique_ptr<varve::TransactionLogIterator> rep;
+};
+
 namespace varve::rocksdb_c {
 namespace {
 
@@ -45,15 +52,23 @@ const char* Text(const LiveFileStorageInfo* file,
   return file != nullptr ? (file->*field).c_str() : nullptr;
 }
 
+// RocksDB's functions get an iterator that they change as a constant one.
+TransactionLogIterator* Rep(const rocksdb_wal_iterator_t* iterator) {
+  return iterator != nullptr ? iterator->rep.get() : nullptr;
+}
+
 }  // namespace
 }  // namespace varve::rocksdb_c
 
+using varve::BatchResult;
 using varve::FileStorageInfo;
 using varve::LiveFileStorageInfo;
 using varve::rocksdb_c::At;
 using varve::rocksdb_c::Failed;
 using varve::rocksdb_c::Given;
+using varve::rocksdb_c::LetGo;
 using varve::rocksdb_c::Open;
+using varve::rocksdb_c::Rep;
 using varve::rocksdb_c::Text;
 using varve::rocksdb_c::Usable;
 
@@ -204,5 +219,47 @@ const rocksdb_wal_file_t* rocksdb_wal_files_get_wal_file(
 }
 
 void rocksdb_wal_files_destroy(rocksdb_wal_files_t* files) { delete files; }
+
+// ---- Streams of updates ----
+
+rocksdb_wal_iterator_t* rocksdb_get_updates_since(
+    rocksdb_t* db, uint64_t seq_number,
+    const rocksdb_wal_readoptions_t* /*options*/, char** errptr) {
+  if (!Usable(errptr, Open{db})) return nullptr;
+  auto iterator = std::make_unique<rocksdb_wal_iterator_t>();
+  if (Failed(errptr, db->db->GetUpdatesSince(seq_number, &iterator->rep))) {
+    return nullptr;
+  }
+  return iterator.release();
+}
+
+void rocksdb_wal_iter_next(rocksdb_wal_iterator_t* iter) {
+  if (Rep(iter) != nullptr) Rep(iter)->Next();
+}
+
+unsigned char rocksdb_wal_iter_valid(const rocksdb_wal_iterator_t* iter) {
+  return Rep(iter) != nullptr && Rep(iter)->Valid() ? 1 : 0;
+}
+
+void rocksdb_wal_iter_status(const rocksdb_wal_iterator_t* iter,
+                             char** errptr) {
+  if (!Usable(errptr, Given{iter, "iter"})) return;
+  if (Rep(iter) != nullptr) Failed(errptr, Rep(iter)->status());
+}
+
+rocksdb_writebatch_t* rocksdb_wal_iter_get_batch(
+    const rocksdb_wal_iterator_t* iter, uint64_t* seq) {
+  auto* const batch = new rocksdb_writebatch_t;
+  if (seq != nullptr) *seq = 0;
+  if (Rep(iter) == nullptr || !Rep(iter)->Valid()) return batch;
+  BatchResult result = Rep(iter)->GetBatch();
+  batch->rep = std::move(*result.writeBatchPtr);
+  if (seq != nullptr) *seq = result.sequence;
+  return batch;
+}
+
+void rocksdb_wal_iter_destroy(const rocksdb_wal_iterator_t* iter) {
+  LetGo([iter] { delete iter; });
+}
 
 }  // extern "C"

@@ -203,6 +203,8 @@ Status ToVarve(const rocksdb_options_t& options, DBOptions* result) {
   result->wal_bytes_per_sync = sane.wal_bytes_per_sync;
   result->manual_wal_flush = sane.manual_wal_flush != 0;
   result->max_total_wal_size = sane.max_total_wal_size;
+  result->WAL_ttl_seconds = sane.WAL_ttl_seconds;
+  result->WAL_size_limit_MB = sane.WAL_size_limit_MB;
   result->max_background_jobs = BackgroundJobs(sane);
   result->max_subcompactions =
       static_cast<int>(std::clamp(sane.max_subcompactions, 1U, 64U));

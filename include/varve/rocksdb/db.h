@@ -146,6 +146,42 @@ class DB {
       return OpenForReadOnly(options, name, families, handles, owner);
     });
   }
+  static Status OpenAsSecondary(const Options& options, const std::string& name,
+                                const std::string& secondary_path,
+                                std::unique_ptr<DB>* db) {
+    const ColumnFamilyOptions& family_options = options;
+    return Wrap(options, name, db, [&](const auto& converted, auto* opened) {
+      return varve::DB::OpenAsSecondary(
+          {converted, internal::ToVarve(family_options)}, name, secondary_path,
+          opened);
+    });
+  }
+  static Status OpenAsSecondary(const Options& options, const std::string& name,
+                                const std::string& secondary_path, DB** db) {
+    return ToPointer(db, [&](auto* owner) {
+      return OpenAsSecondary(options, name, secondary_path, owner);
+    });
+  }
+  static Status OpenAsSecondary(
+      const DBOptions& options, const std::string& name,
+      const std::string& secondary_path,
+      const std::vector<ColumnFamilyDescriptor>& families,
+      std::vector<ColumnFamilyHandle*>* handles, std::unique_ptr<DB>* db) {
+    return Wrap(options, name, db, [&](const auto& converted, auto* opened) {
+      return varve::DB::OpenAsSecondary(converted, name, secondary_path,
+                                        ToVarve(families), handles, opened);
+    });
+  }
+  static Status OpenAsSecondary(
+      const DBOptions& options, const std::string& name,
+      const std::string& secondary_path,
+      const std::vector<ColumnFamilyDescriptor>& families,
+      std::vector<ColumnFamilyHandle*>* handles, DB** db) {
+    return ToPointer(db, [&](auto* owner) {
+      return OpenAsSecondary(options, name, secondary_path, families, handles,
+                             owner);
+    });
+  }
   static Status ListColumnFamilies(const DBOptions& options,
                                    const std::string& name,
                                    std::vector<std::string>* families) {
@@ -352,6 +388,9 @@ class DB {
   Status FlushWAL(bool sync) { return db_->FlushWAL(sync); }
   Status Resume() { return db_->Resume(); }
   Status VerifyChecksum() { return db_->VerifyChecksum(); }
+  Status TryCatchUpWithPrimary() { return db_->TryCatchUpWithPrimary(); }
+  // Not RocksDB's: takes a dead primary's place.
+  Status Promote() { return db_->Promote(); }
   Status CompactRange(const CompactRangeOptions& options, const Slice* begin,
                       const Slice* end) {
     return db_->CompactRange(options, begin, end);
@@ -468,6 +507,12 @@ class DB {
   }
   Status GetSortedWalFiles(VectorWalPtr& files) {
     return db_->GetSortedWalFiles(&files);
+  }
+  Status GetUpdatesSince(
+      SequenceNumber sequence,
+      std::unique_ptr<TransactionLogIterator>* iterator,
+      const TransactionLogIterator::ReadOptions& options = {}) {
+    return db_->GetUpdatesSince(sequence, iterator, options);
   }
   Status GetCurrentWalFile(std::unique_ptr<WalFile>* file) {
     return db_->GetCurrentWalFile(file);

@@ -8,6 +8,7 @@
 #include "varve/metadata.h"
 #include "varve/rocksdb/names.h"
 #include "varve/table_properties.h"
+#include "varve/transaction_log.h"
 
 namespace VARVE_ROCKSDB_NAMESPACE {
 
@@ -31,6 +32,9 @@ using varve::UserCollectedProperties;
 using varve::VectorWalPtr;
 using varve::WalFile;
 using varve::WalFileType;
+
+using varve::BatchResult;
+using varve::TransactionLogIterator;
 
 using LogFile = WalFile;
 using VectorLogPtr = VectorWalPtr;

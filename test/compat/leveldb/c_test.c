@@ -234,7 +234,7 @@ int main(int argc, char** argv) {
   leveldb_close(db);
   leveldb_destroy_db(options, name, &error);
   NO_ERROR;
-  /* What the repair moved away is still there. */
+  /* The files that the repair moved away are still there. */
   snprintf(name, sizeof(name), "rm -r %s", path);
   CHECK(system(name) == 0);
 

@@ -541,6 +541,9 @@ HANDLE(rocksdb_livefiles_storage_info_t, NewStorageInfo(arguments),
 HANDLE(rocksdb_wal_files_t,
        rocksdb_get_sorted_wal_files(arguments->db(), nullptr),
        rocksdb_wal_files_destroy(handle))
+HANDLE(rocksdb_wal_iterator_t,
+       rocksdb_get_updates_since(arguments->db(), 0, nullptr, nullptr),
+       rocksdb_wal_iter_destroy(handle))
 HANDLE(rocksdb_wal_file_t,
        rocksdb_get_current_wal_file(arguments->db(), nullptr),
        rocksdb_wal_file_destroy(handle))

@@ -148,5 +148,29 @@ TEST_F(RocksDbCFilesTest, WholeFilesAreDeleted) {
   EXPECT_EQ(Tables(3).size(), 0u);
 }
 
+TEST_F(RocksDbCFilesTest, UpdatesComeInTheirOrder) {
+  ASSERT_EQ(Put("a", "1"), "OK");
+  ASSERT_EQ(Put("b", "2"), "OK");
+  rocksdb_wal_iterator_t* const updates =
+      rocksdb_get_updates_since(db_.get(), 1, nullptr, error_);
+  ASSERT_EQ(error_.Take(), "OK");
+  uint64_t number = 0;
+  for (; rocksdb_wal_iter_valid(updates) != 0; rocksdb_wal_iter_next(updates)) {
+    uint64_t sequence = 0;
+    rocksdb_writebatch_t* const batch =
+        rocksdb_wal_iter_get_batch(updates, &sequence);
+    EXPECT_EQ(sequence, ++number);
+    EXPECT_EQ(rocksdb_writebatch_count(batch), 1);
+    rocksdb_writebatch_destroy(batch);
+  }
+  rocksdb_wal_iter_status(updates, error_);
+  EXPECT_EQ(error_.Take(), "OK");
+  EXPECT_EQ(number, 2u);
+  rocksdb_wal_iter_destroy(updates);
+  EXPECT_EQ(rocksdb_get_updates_since(db_.get(), 1000, nullptr, error_),
+            nullptr);
+  EXPECT_THAT(error_.Take(), StartsWith("NotFound"));
+}
+
 }  // namespace
 }  // namespace rocksdb_test
