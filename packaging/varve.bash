@@ -5,8 +5,8 @@ _varve() {
   local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD - 1]}
   local name='' option='' i
   local commands='get put merge delete delete-range scan count batchput ingest-from
-    write-sst ingest-sst export-to levels families prepared stats check repair compact
-    checkpoint backup restore backups dump-sst dump-manifest dump-wal trace help'
+    write-sst ingest-sst export-to levels families prepared follow stats check repair
+    compact checkpoint backup restore backups dump-sst dump-manifest dump-wal trace help'
   local command=''
   COMPREPLY=()
 
@@ -111,6 +111,7 @@ _varve() {
     prepared)
       options='--db --commit --rollback --hex --escaped --json --open_files --help'
       ;;
+    follow) options='--db --from --wait --once --json --help' ;;
     stats)
       options='--db --family --property --ignore_case --open_files --help'
       ;;

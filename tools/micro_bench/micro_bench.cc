@@ -177,6 +177,8 @@ constexpr Topic kTopics[] = {
      "logs beside an idle column family, a catalog with a budget "
      "of write buffers, and many threads that read many families",
      AddFamilies},
+    {"followers", "catch-ups of a follower, beside RocksDB's secondary",
+     AddFollowers},
 };
 
 const Topic* FindTopic(std::string_view name) {

@@ -20,6 +20,7 @@ namespace varve::bench {
 
 // Each registers the benchmarks of a topic.
 void AddFamilies();
+void AddFollowers();
 void AddIndexedBatch();
 void AddKeyFold();
 void AddLocks();

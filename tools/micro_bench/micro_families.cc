@@ -1,6 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// What many column families, databases and threads cost: the size of the logs
+// The cost of many column families, databases and threads: the size of the logs
 // beside an idle family, the memory of the memtables of a catalog with a
 // budget, and the memory and time that many threads' cached SuperVersions need.
 // See docs/results/column_families.md. Each runs once.

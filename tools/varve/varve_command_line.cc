@@ -58,6 +58,8 @@ constexpr OptionSpec kOptions[] = {
     {"threads", OptionKind::kNumber},
     {"flush", OptionKind::kFlag},
     {"replace", OptionKind::kFlag},
+    {"wait", OptionKind::kFlag},
+    {"once", OptionKind::kFlag},
 };
 
 constexpr size_t kLongReadaheadBytes = 1 << 20;

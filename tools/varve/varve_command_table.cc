@@ -11,6 +11,7 @@
 #include "tools/varve/varve_dump_sst.h"
 #include "tools/varve/varve_entries.h"
 #include "tools/varve/varve_families.h"
+#include "tools/varve/varve_follow.h"
 #include "tools/varve/varve_maintenance.h"
 #include "tools/varve/varve_prepared.h"
 #include "tools/varve/varve_scan.h"
@@ -276,6 +277,29 @@ ends one of them, and prints OK; exits with 1 if there is none of that name.
 Ask the coordinator of the transactions, such as a server's log, which of the
 two is right. The list takes no lock. Transactions of RocksDB's policies
 WritePrepared and WriteUnprepared are refused.
+)";
+
+constexpr char kFollowHelp[] =
+    R"(usage: varve follow --db=DIR [OPTION...]
+
+Prints the updates in the logs in their order, a line each: sequence number,
+family unless it is the default one, kind, key and value. Then ends, or waits
+for more. A line that begins with gap tells of updates that no log has.
+
+  --db=DIR   the database
+  --from=N   begin with the batch that has this sequence number (default: the
+             oldest one there is)
+  --wait     go on when more is written, until the output ends or a signal
+  --once     end with what there is, which is the default
+  --json     print {"sequence":...,"batch":...,"updates":...,"family":...,
+             "type":...,"key":...,"value":...} a line; bytes that are not
+             UTF-8 as "key_hex", "value_hex". Lines with the same "batch", of
+             which there are "updates", are one batch
+
+Changes nothing and takes no lock. Beside a process that writes, a line can
+be of an update whose sync has not ended, and fails. Exits with 1 if update N
+is in no log any more. The options WAL_ttl_seconds and WAL_size_limit_MB keep
+logs for it.
 )";
 
 constexpr char kStatsHelp[] = R"(usage: varve stats --db=DIR [OPTION...]
@@ -558,6 +582,9 @@ constexpr Command kCommands[] = {
     {"prepared", 0, 0, OperandKind::kBytes,
      "db commit rollback hex escaped json open_files",
      "list prepared transactions, or settle one", kPreparedHelp, RunPrepared},
+    {"follow", 0, 0, OperandKind::kFile, "db from wait once json",
+     "print the updates in the logs, and wait for more", kFollowHelp, RunFollow,
+     true},
     {"stats", 0, 0, OperandKind::kBytes,
      "db family property ignore_case open_files",
      "print what the database says of itself", kStatsHelp, RunStats, true},
