@@ -34,6 +34,11 @@ bool MayBeRace(const Status& status) {
          FilePool::IsRemovedError(status);
 }
 
+// Returns whether both ids are known, and differ.
+bool AreOfTwo(const std::string& a, const std::string& b) {
+  return !a.empty() && !b.empty() && a != b;
+}
+
 Status MissingLog(const std::string& path, uint64_t number) {
   return Status::NotFound(WalFileName(path, number),
                           "is missing, and the MANIFEST needs it");
@@ -137,6 +142,15 @@ std::optional<FileId> Follower::CurrentId() const {
   return id;
 }
 
+// Returns the text of IDENTITY, or "" if there is none.
+std::string Follower::ReadIdentity() const {
+  std::string text;
+  if (!ReadFileToString(core_.env, IdentityFileName(path_), &text).ok()) {
+    text.clear();
+  }
+  return text;
+}
+
 Status Follower::Read(Attempt* attempt) {
   Status status;
   if (attempt->restarts) {
@@ -185,11 +199,13 @@ Status Follower::ReadWholeManifest(Attempt* attempt) {
     knows_sequences = knows_sequences && !file->sequences_unknown;
   });
   if (!knows_sequences) return ManifestView::LevelDbError();
-  if (!view_.db_id.empty() && !state.db_id.empty() &&
-      state.db_id != view_.db_id) {
+  // Not every MANIFEST has the id.
+  std::string identity = ReadIdentity();
+  if (AreOfTwo(state.db_id, view_.db_id) || AreOfTwo(identity, identity_)) {
     return Status::InvalidArgument(
         path_, "another database has replaced the one that is followed");
   }
+  if (identity_.empty()) identity_ = std::move(identity);
   attempt->view.emplace();
   attempt->view->Assign(state);
   for (ColumnFamily* const family : families) {

@@ -119,6 +119,7 @@ class Follower {
     return attempt.view ? *attempt.view : view_;
   }
   std::optional<FileId> CurrentId() const;
+  std::string ReadIdentity() const;
   // Reads CURRENT and all of its MANIFEST, as edits against the present
   // versions.
   Status ReadWholeManifest(Attempt* attempt) VARVE_REQUIRES(serial_);
@@ -163,6 +164,7 @@ class Follower {
   bool is_alone_ VARVE_GUARDED_BY(serial_) = false;
   bool must_restart_ VARVE_GUARDED_BY(serial_) = true;
   std::optional<FileId> current_id_ VARVE_GUARDED_BY(serial_);
+  std::string identity_ VARVE_GUARDED_BY(serial_);  // Empty: not known yet.
   ManifestView view_;
   std::unique_ptr<LogTail> manifest_ VARVE_GUARDED_BY(serial_);
   uint64_t manifest_end_ VARVE_GUARDED_BY(serial_) = 0;

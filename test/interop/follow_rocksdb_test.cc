@@ -262,6 +262,22 @@ TEST_F(FollowRocksDbTest, TakesItsPlaceAndIsReadByIt) {
   }
 }
 
+// RocksDB's MANIFEST does not have its id.
+TEST_F(FollowRocksDbTest, ReportsAnotherDatabase) {
+  OpenPrimary();
+  WriteNext();
+  OpenFollower();
+  EndPrimary();
+  ASSERT_TRUE(Ok(DestroyDB(path_, Options())));
+  OpenPrimary();
+  WriteNext();
+  const Status status = follower_->TryCatchUpWithPrimary();
+  EXPECT_TRUE(status.IsInvalidArgument()) << status.ToString();
+  std::string number;
+  EXPECT_TRUE(Ok(follower_->Get(ReadOptions(), "number", &number)));
+  EXPECT_EQ(number, "1");
+}
+
 TEST_F(FollowRocksDbTest, IsRightBesideAnotherProcess) { BesideDbBench({}); }
 
 TEST_F(FollowRocksDbTest, IsRightWhereLogsAreReused) {
