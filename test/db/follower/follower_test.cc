@@ -427,6 +427,7 @@ TEST_F(FollowerTest, PromotedIsAnOrdinaryDatabase) {
   iterator->SeekToFirst();
   ASSERT_TRUE(iterator->Valid());
   EXPECT_EQ(iterator->value().ToString(), "1");
+  follower_->ReleaseSnapshot(snapshot);
 }
 
 TEST_F(FollowerTest, PromotedKeepsEverythingOverReopens) {
