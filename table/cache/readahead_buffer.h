@@ -50,6 +50,12 @@ class ReadaheadBuffer {
   // read.
   Status Fill(uint64_t offset, size_t least, size_t size);
   Status Fill(uint64_t offset, size_t size) { return Fill(offset, size, size); }
+  // Replaces the contents by a range of the file that the caller has read, and
+  // keeps while this object uses it.
+  void Use(uint64_t offset, const Slice& data) {
+    offset_ = offset;
+    data_ = data;
+  }
   // Returns the whole contents.
   const Slice& data() const { return data_; }
 

@@ -15,10 +15,9 @@
 #include <functional>
 #include <vector>
 
-#include "env/direct_io.h"
 #include "table/cache/block_loader.h"
+#include "table/reader/read_batch.h"
 #include "table/reader/table_core.h"
-#include "varve/env.h"
 #include "varve/options.h"
 #include "varve/slice.h"
 #include "varve/status.h"
@@ -35,7 +34,7 @@ class BlockBatch {
   };
 
   void Clear();
-  bool empty() const { return blocks_.size() == 0; }
+  bool empty() const { return blocks_.empty(); }
 
   // Adds block i of a table, which must outlive the batch. kRead sets *index to
   // the argument for Take; repeated additions of a block get the same index.
@@ -59,15 +58,10 @@ class BlockBatch {
     size_t i;
     bool verify;
     bool keep;
-    size_t lead;    // Bytes that are read before the block.
-    size_t memory;  // Offset in memory_.
   };
 
   std::vector<Waiting> blocks_;
-  std::vector<FileReadRequest> reads_;
-  size_t alignment_ = 1;
-  size_t bytes_ = 0;
-  AlignedBuffer memory_;
+  ReadBatch reads_;  // One for each block.
   FileBody body_;
 };
 

@@ -11,6 +11,7 @@
 #include "table/cache/block_cache.h"
 #include "table/reader/block_batch.h"
 #include "table/reader/file_block_iterator.h"
+#include "table/reader/part_batch.h"
 #include "table/reader/read_limits.h"
 #include "table/reader/table_iterator.h"
 #include "table/reader/table_opener.h"
@@ -161,14 +162,34 @@ void Table::ProbePart(TableProbe* probe) const {
 [[gnu::noinline]] void Table::ProbeParts(TableProbe* probe, bool finish) const {
   const TableLookup& lookup = probe->lookup;
   const TableParts& parts = *core_.parts;
+  const LookupKey key(lookup.user_key, lookup.sequence);
+  const size_t i = parts.Find(key.internal_key());
+  if (i >= parts.size()) {
+    probe->done = true;
+    return;
+  }
+  const Table* const part = parts.FindInMemory(i);
+  if (part == nullptr && !finish) {
+    probe->done = false;
+    probe->block = nullptr;
+    probe->block_index = i;
+    return;
+  }
+  ProbeFromPart(i, part, finish, probe);
+}
+
+void Table::ProbeFromPart(size_t i, const Table* part, bool finish,
+                          TableProbe* probe) const {
+  const TableLookup& lookup = probe->lookup;
+  const TableParts& parts = *core_.parts;
   LookupState* const state = &probe->result->state;
   // kDeleted if a range deletion covers the key, unless a newer entry is found.
   const LookupState before = std::exchange(*state, LookupState::kNotFound);
-  const LookupKey key(lookup.user_key, lookup.sequence);
-  for (size_t i = parts.Find(key.internal_key()); i < parts.size(); ++i) {
-    const Table* part = nullptr;
-    probe->status = parts.Get(*probe->options, i, &part);
-    if (!probe->status.ok()) break;
+  for (; i < parts.size(); ++i, part = nullptr) {
+    if (part == nullptr) {
+      probe->status = parts.Get(*probe->options, i, &part);
+      if (!probe->status.ok()) break;
+    }
     part->ProbePart(probe);
     const bool continues = parts.MayContinue(i, lookup.user_key);
     if (!probe->done) {
@@ -266,6 +287,8 @@ void Table::GetFromBlocks(TableProbe* probe) const {
     // The versions of one key may continue in the next block.
     if (!core_.index.MayContinue(i, lookup.user_key)) return;
   }
+  // The probe waited for a part.
+  if (core_.parts != nullptr) ProbeParts(probe, /*finish=*/true);
 }
 
 void Table::LookIn(BlockRef* block, const Slice& body,
@@ -279,11 +302,51 @@ void Table::LookIn(BlockRef* block, const Slice& body,
   }
 }
 
+size_t Table::ReadParts(TableProbe** probes, size_t count, Env* env) {
+  // Only a table that has parts waits for one: its own index is empty.
+  TableProbe** const blocks_end =
+      std::partition(probes, probes + count, [](const TableProbe* probe) {
+        return probe->table->core().parts == nullptr;
+      });
+  size_t blocks = static_cast<size_t>(blocks_end - probes);
+  if (blocks == count) return count;
+  const ThreadScratch<PartBatch, PartBatch> batch;
+  std::array<size_t, kMaxReadBlocks> read_of;
+  for (size_t begin = blocks, end = begin; begin < count; begin = end) {
+    batch->Clear();
+    for (; end < count; ++end) {
+      const TableProbe& probe = *probes[end];
+      const PartBatch::Added added = batch->Add(
+          *probe.table->core().parts, probe.block_index, &read_of[end]);
+      if (added == PartBatch::Added::kFull) break;
+      // FinishProbe reads it.
+      if (added == PartBatch::Added::kRefused) read_of[end] = SIZE_MAX;
+    }
+    batch->Read(env);
+    for (size_t j = begin; j < end; ++j) {
+      if (read_of[j] == SIZE_MAX) continue;
+      TableProbe* const probe = probes[j];
+      const Table* part = nullptr;
+      probe->status = batch->Take(read_of[j], &part);
+      if (!probe->status.ok()) {
+        probe->done = true;
+        continue;
+      }
+      probe->table->ProbeFromPart(probe->block_index, part, /*finish=*/false,
+                                  probe);
+      if (!probe->done) probe->table->ProbeBlock(probe);
+      if (probe->Waits()) probes[blocks++] = probe;
+    }
+  }
+  return blocks;
+}
+
 void Table::ReadBlocks(TableProbe** probes, size_t count) {
   if (count == 0) return;
   Env* const env = probes[0]->table->core().options.env;
   // FinishProbe returns the error.
   if (env == nullptr || !MayReadFile(*probes[0]->options, env).ok()) return;
+  count = ReadParts(probes, count, env);
   const ThreadScratch<BlockBatch, BlockBatch> batch;
   std::array<size_t, kMaxReadBlocks> read_of;
   constexpr size_t kNone = SIZE_MAX;

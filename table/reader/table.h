@@ -71,7 +71,8 @@ struct TableProbe {
   Block* block = nullptr;
   uint32_t candidate = 0;
 
-  // After ProbeBlock: the lookup needs a block that is not in memory.
+  // After ProbeBlock: the lookup needs a block that is not in memory, or a part
+  // of the table, whose number is block_index then.
   bool Waits() const { return !done && block == nullptr; }
 };
 
@@ -173,9 +174,11 @@ class Table {
   void ProbeBlock(TableProbe* probe) const;  // Entry.
   void FinishProbe(TableProbe* probe) const;
 
-  // Reads the blocks that the probes wait for together. The tables may be any
-  // of one database. Optional before FinishProbe. Probes may remain waiting;
-  // FinishProbe completes them. REQUIRES: count <= kMaxReadBlocks; all wait.
+  // Reads the blocks that the probes wait for together, and before them the
+  // parts of partitioned tables (table_parts.h). The tables may be any of one
+  // database. Optional before FinishProbe. Probes may remain waiting;
+  // FinishProbe completes them. The order of the array changes.
+  // REQUIRES: count <= kMaxReadBlocks; all wait.
   static constexpr size_t kMaxReadBlocks = 64;
   static void ReadBlocks(TableProbe** probes, size_t count);
 
@@ -223,9 +226,16 @@ class Table {
   void FindBlock(TableProbe* probe, bool finish) const;
   // Continues a probe in the table's parts, which are not in its own index.
   // With `finish` the probe is done then. Otherwise it may go on with
-  // probe->table, which is a part, and wait for a block.
+  // probe->table, which is a part, and wait for a block, or wait for the first
+  // part.
   void ProbeParts(TableProbe* probe, bool finish) const;
+  // Continues it in part i, which is null if it was not found in memory.
+  void ProbeFromPart(size_t i, const Table* part, bool finish,
+                     TableProbe* probe) const;
   void ProbePart(TableProbe* probe) const;
+  // The step of ReadBlocks for parts. Moves the probes that wait for a block to
+  // the front of the array, and returns their number.
+  static size_t ReadParts(TableProbe** probes, size_t count, Env* env);
   void NotInBlock(TableProbe* probe) const;
   // Searches a block that was waited for, or its body if `block` is empty.
   void LookIn(BlockRef* block, const Slice& body, TableProbe* probe) const;

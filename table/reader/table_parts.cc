@@ -112,8 +112,53 @@ Status TableParts::LoadAndKeep(const ReadOptions& options, size_t i,
   return s;
 }
 
+TableParts::Ranges TableParts::RangesOf(size_t i) const {
+  const auto range_of = [](const BlockHandle& handle) {
+    return Range{handle.offset,
+                 static_cast<size_t>(handle.size) + kBlockTrailerSize};
+  };
+  const BlockHandle index = names_.handle(i);
+  if (filters_.empty()) return {{range_of(index)}, 1};
+  const BlockHandle filter = filters_[i];
+  const uint64_t begin = std::min(filter.offset, index.offset);
+  const uint64_t end = std::max(EndOf(filter), EndOf(index));
+  const uint64_t used = filter.size + index.size + 2 * kBlockTrailerSize;
+  if (end - begin <= kMaxRunBytes && end - begin <= used + kMaxGapBytes) {
+    return {{{begin, static_cast<size_t>(end - begin)}}, 1};
+  }
+  return {{range_of(filter), range_of(index)}, 2};
+}
+
 Status TableParts::Load(size_t i, std::shared_ptr<TablePart>* part) const {
   const LocalSpan span("partition load");
+  ReadaheadBuffer run(whole_.file.get(), whole_.options.file_size, 0);
+  const Ranges ranges = RangesOf(i);
+  Status s;
+  if (!filters_.empty() && ranges.count == 1) {
+    s = run.Fill(ranges.ranges[0].offset, ranges.ranges[0].size);
+  }
+  return s.ok() ? Make(i, &run, &run, part) : s;
+}
+
+Status TableParts::Take(size_t i, const Ranges& ranges, const Slice* bytes,
+                        const Table** part) const {
+  const LocalSpan span("partition load");
+  ReadaheadBuffer runs[Ranges::kMaxCount] = {{0, nullptr}, {0, nullptr}};
+  for (size_t k = 0; k < ranges.count; ++k) {
+    runs[k].Open(whole_.file.get(), whole_.options.file_size);
+    runs[k].Use(ranges.ranges[k].offset, bytes[k]);
+  }
+  std::shared_ptr<TablePart> made;
+  Status s = Make(i, &runs[0], &runs[ranges.count - 1], &made);
+  if (!s.ok()) return s;
+  // If it is evicted, it lives until the section ends.
+  *part = &cache_->Insert(&slots_[i], std::move(made))->table();
+  return s;
+}
+
+Status TableParts::Make(size_t i, ReadaheadBuffer* filter,
+                        ReadaheadBuffer* index,
+                        std::shared_ptr<TablePart>* part) const {
   auto loaded = std::make_shared<TablePart>();
   loaded->cache_ = cache_;
   TableCore* const core = &loaded->table_.core_;
@@ -128,20 +173,9 @@ Status TableParts::Load(size_t i, std::shared_ptr<TablePart>* part) const {
   core->file = {std::shared_ptr<void>(), whole_.file.get()};
   core->loader = {std::shared_ptr<void>(), whole_.loader.get()};
   core->global_sequence = whole_.global_sequence;
-  ReadaheadBuffer run(whole_.file.get(), options.file_size, 0);
   Status s;
-  if (!filters_.empty()) {
-    const BlockHandle filter = filters_[i];
-    const BlockHandle index = names_.handle(i);
-    const uint64_t begin = std::min(filter.offset, index.offset);
-    const uint64_t end = std::max(EndOf(filter), EndOf(index));
-    const uint64_t used = filter.size + index.size + 2 * kBlockTrailerSize;
-    if (end - begin <= kMaxRunBytes && end - begin <= used + kMaxGapBytes) {
-      s = run.Fill(begin, static_cast<size_t>(end - begin));
-    }
-    if (s.ok()) s = ReadFilter(i, &run, core);
-  }
-  if (s.ok()) s = ReadIndex(i, &run, core);
+  if (!filters_.empty()) s = ReadFilter(i, filter, core);
+  if (s.ok()) s = ReadIndex(i, index, core);
   if (!s.ok()) return s;
   core->AccountMemory();
   if (options.block_cache != nullptr) {

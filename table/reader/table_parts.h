@@ -18,13 +18,16 @@
 
 #include <atomic>
 #include <cstddef>
+#include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 #include "table/block/format.h"
 #include "table/index/table_index.h"
 #include "table/reader/part_cache.h"
 #include "table/reader/table.h"
+#include "varve/env.h"
 #include "varve/options.h"
 #include "varve/slice.h"
 #include "varve/status.h"
@@ -97,6 +100,32 @@ class TableParts {
   // Reads the part anew, and does not keep it.
   Status Load(size_t i, std::shared_ptr<TablePart>* part) const;
 
+  // ---- The steps of Get, for a PartBatch, which reads the bytes itself ----
+
+  // Returns the part if it is in memory, or null. Valid as from Get.
+  const Table* FindInMemory(size_t i) const {
+    TablePart* const part = FindLoaded(i);
+    return part == nullptr ? nullptr : &part->table();
+  }
+  // The bytes of a part in the file: one range if its two partitions are close
+  // together or if there is no filter, else the filter and then the index.
+  struct Range {
+    uint64_t offset = 0;
+    size_t size = 0;
+  };
+  struct Ranges {
+    static constexpr size_t kMaxCount = 2;
+    std::span<const Range> all() const { return {ranges, count}; }
+    Range ranges[kMaxCount];
+    size_t count = 0;
+  };
+  Ranges RangesOf(size_t i) const;
+  // Makes the part from the bytes of its ranges, and keeps it. Bytes that are
+  // missing are read again.
+  Status Take(size_t i, const Ranges& ranges, const Slice* bytes,
+              const Table** part) const;
+  const RandomAccessFile& file() const { return *whole_.file; }
+
   // Returns the bytes without the parts.
   size_t ApproximateMemoryUsage() const;
 
@@ -105,6 +134,9 @@ class TableParts {
   TablePart* FindLoaded(size_t i) const;
   Status LoadAndKeep(const ReadOptions& options, size_t i,
                      std::shared_ptr<TablePart>* part) const;
+  // Makes the part. Its partitions may be in the buffers.
+  Status Make(size_t i, ReadaheadBuffer* filter, ReadaheadBuffer* index,
+              std::shared_ptr<TablePart>* part) const;
   Status ReadIndex(size_t i, ReadaheadBuffer* run, TableCore* core) const;
   Status ReadFilter(size_t i, ReadaheadBuffer* run, TableCore* core) const;
 

@@ -24,6 +24,17 @@ namespace {
 
 constexpr int kKeys = 6000;
 
+// Tables whose partitions are read and evicted one by one.
+Options PartitionedOptions() {
+  Options options = TinyOptions();
+  options.filter_policy = NewBloomFilterPolicy(10);
+  options.index_type = IndexType::kTwoLevelIndexSearch;
+  options.partition_filters = true;
+  options.metadata_block_size = 300;
+  options.cache_index_and_filter_blocks = true;
+  return options;
+}
+
 class DbMultiGetTest : public ::testing::Test {
  protected:
   // Fills three layers. The newer ones hide parts of the older ones. Some keys
@@ -126,13 +137,12 @@ TEST_F(DbMultiGetTest, ALongCallDoesNotKeepEvictedBlocks) {
 }
 
 TEST_F(DbMultiGetTest, AnswersAsGetHoweverBlocksAreRead) {
-  for (const CompressionType compression :
-       {CompressionType::kNone, CompressionType::kSnappy}) {
-    Options options = TinyOptions();
-    options.compression = compression;
-    options.filter_policy = compression == CompressionType::kNone
-                                ? nullptr
-                                : NewBloomFilterPolicy(10);
+  Options plain = TinyOptions();
+  plain.compression = CompressionType::kNone;
+  Options filtered = TinyOptions();
+  filtered.compression = CompressionType::kSnappy;
+  filtered.filter_policy = NewBloomFilterPolicy(10);
+  for (Options options : {plain, filtered, PartitionedOptions()}) {
     ASSERT_NO_FATAL_FAILURE(Fill(options));
     for (const bool direct : {false, true}) {
       for (const size_t cache_bytes :
@@ -159,6 +169,49 @@ TEST_F(DbMultiGetTest, ThreadsReadTogetherFromFewOpenFiles) {
   std::unique_ptr<DB> one, other;
   ASSERT_NO_FATAL_FAILURE(OpenTwo(options, &one, &other));
   RunThreads(4, [&](int) { CheckBatches(one.get(), other.get(), {}, 25); });
+}
+
+TEST_F(DbMultiGetTest, ThreadsReadPartsTogether) {
+  Options options = PartitionedOptions();
+  ASSERT_NO_FATAL_FAILURE(Fill(options));
+  options.block_cache = NewTestCache(20000);  // Half of it for parts.
+  std::unique_ptr<DB> one, other;
+  ASSERT_NO_FATAL_FAILURE(OpenTwo(options, &one, &other));
+  RunThreads(4, [&](int) { CheckBatches(one.get(), other.get(), {}, 25); });
+}
+
+TEST_F(DbMultiGetTest, PartsOfAllTablesOfALevelAreReadTogether) {
+  Options options = PartitionedOptions();
+  ASSERT_NO_FATAL_FAILURE(Fill(options));
+  {
+    std::unique_ptr<DB> db;
+    ASSERT_TRUE(Ok(DB::Open(options, path_, &db)));
+    ASSERT_TRUE(Ok(db->CompactRange({}, nullptr, nullptr)));
+    ASSERT_TRUE(Ok(db->Close()));
+  }
+  options.block_cache = NewTestCache(1 << 25);
+  std::unique_ptr<DB> db;
+  ASSERT_TRUE(Ok(DB::OpenForReadOnly(options, path_, &db)));
+  // The first of them opens the tables.
+  const auto read = [&](int first) {
+    std::vector<std::string> names, values;
+    for (int i = first; i < kKeys && names.size() < 32; i += 180) {
+      names.push_back(Key(i));
+    }
+    db->MultiGet({}, std::vector<Slice>(names.begin(), names.end()), &values);
+    return names.size();
+  };
+  read(10);
+  const RingSubmit before = TEST_SetRingSubmit(&CountingSubmit);
+  const uint64_t submissions = ring_faults.submissions;
+  const uint64_t operations = ring_faults.operations;
+  const size_t keys = read(100);
+  TEST_SetRingSubmit(before);
+  if (!IoRingUsable()) return;
+  // A part and a block of nearly each.
+  EXPECT_GE(ring_faults.operations - operations, keys * 3 / 2);
+  // Five for a batch, see below.
+  EXPECT_LE(ring_faults.submissions - submissions, 14u);
 }
 
 TEST_F(DbMultiGetTest, DamageIsReportedForAffectedKeys) {
@@ -235,6 +288,43 @@ TEST_F(DbMultiGetTest, FailingReadsFailTheKeysThatNeedThem) {
     EXPECT_EQ(static_cast<uint64_t>(failed), env.FailureCount() - failures)
         << n;
   }
+}
+
+// A part that is not read fails all keys that need it, and is read again.
+TEST_F(DbMultiGetTest, FailingReadsOfPartsFailTheKeysThatNeedThem) {
+  ASSERT_NO_FATAL_FAILURE(Fill(PartitionedOptions()));
+  FaultInjectionEnv env(Env::Default());
+  Options options = PartitionedOptions();
+  options.env = &env;
+  std::vector<std::string> names(30), expected, values;
+  for (int i = 0; i < 30; ++i) names[i] = Key(i * 180 + 1);
+  const std::vector<Slice> keys(names.begin(), names.end());
+  int failed = 0;
+  int answered = 0;
+  for (uint64_t n = 0; n < 40; n += 3) {
+    options.block_cache = NewTestCache(1 << 20);
+    std::unique_ptr<DB> db;
+    ASSERT_TRUE(Ok(DB::OpenForReadOnly(options, path_, &db)));
+    env.SetPathFilter(".sst");
+    env.FailAfter(n, FaultInjectionEnv::InjectedError(), kReadOperation);
+    const std::vector<Status> statuses = db->MultiGet({}, keys, &values);
+    env.ClearFailure();
+    const std::vector<Status> again = db->MultiGet({}, keys, &expected);
+    for (size_t i = 0; i < keys.size(); ++i) {
+      EXPECT_TRUE(again[i].ok() || again[i].IsNotFound());
+      if (statuses[i].IsIOError()) {
+        ++failed;
+        continue;
+      }
+      ++answered;
+      EXPECT_EQ(statuses[i].ToString(), again[i].ToString());
+      if (statuses[i].ok()) {
+        EXPECT_EQ(values[i], expected[i]);
+      }
+    }
+  }
+  EXPECT_GT(failed, 0);
+  EXPECT_GT(answered, 0);
 }
 
 TEST_F(DbMultiGetTest, CountsTheBytesThatGetWouldRead) {
