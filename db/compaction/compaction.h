@@ -36,6 +36,9 @@ struct Compaction {
   int output_level = 1;
   // Files of `level` and of `output_level` (empty if they are the same).
   std::vector<FileMetaData*> inputs[2];
+  // Tables of level 0 that are older than the inputs. Only for a compaction
+  // whose output is in level 0, too.
+  std::vector<FileMetaData*> older;
   // Files of the level below the output's that overlap it.
   std::vector<FileMetaData*> grandparents;
   // The output is split at this many bytes.
@@ -52,7 +55,8 @@ struct Compaction {
   bool for_readers = false;
   // A reference is held while the compaction runs.
   Version* version = nullptr;
-  // No level below the output's holds a key of the inputs' range.
+  // No level below the output's, and none of `older`, holds a key of the
+  // inputs' range.
   bool bottommost = false;
   // The input files have no user key in common with each other, nor with the
   // output level.

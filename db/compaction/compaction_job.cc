@@ -93,7 +93,9 @@ Status CompactionJob::Run() {
   CompactionIterator iterator(
       input.get(), context_.comparator, snapshots_, tombstones_.get(),
       DropsDeletions() ? &older_tables : nullptr,
-      CompactionIterator::Output::kDeeperLevel, stop_,
+      compaction_.output_level == 0 ? CompactionIterator::Output::kLevel0
+                                    : CompactionIterator::Output::kDeeperLevel,
+      stop_,
       {context_.options->merge_operator.get(), filter.get(),
        StatisticsImpl::Of(context_.options->statistics.get())});
   iterator.SetEnd(end_);

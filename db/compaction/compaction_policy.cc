@@ -41,7 +41,9 @@ class Completion {
 
   // Returns false if the compaction would overlap a running one.
   bool Complete(Compaction* c) const {
-    if (!ExpandToWholeKeys(c)) return false;
+    if (!(c->output_level == 0 ? TakeBetween(c) : ExpandToWholeKeys(c))) {
+      return false;
+    }
     if (c->output_level != c->level) {
       const KeySpan upper = c->KeyRange();
       c->inputs[1] = WholeKeys(
@@ -59,7 +61,12 @@ class Completion {
           version_.OverlappingFiles(c->output_level + 1, range, false);
     }
     // Older entries may be ingested below it later.
-    c->bottommost = !options_.allow_ingest_behind;
+    c->bottommost =
+        !options_.allow_ingest_behind &&
+        std::none_of(c->older.begin(), c->older.end(),
+                     [&](const FileMetaData* file) {
+                       return FileOverlaps(comparator_, *file, range);
+                     });
     for (int level = c->output_level + 1; level <= deepest; ++level) {
       if (version_.RangeOverlapsLevel(level, range)) c->bottommost = false;
     }
@@ -70,6 +77,13 @@ class Completion {
     c->max_grandparent_overlap = MaxCompactionBytes(options_);
     c->max_parts =
         c->level == 0 || c->is_manual ? options_.max_subcompactions : 1;
+    if (c->output_level == 0) {
+      // One table. The sequence numbers of two would overlap, and RocksDB does
+      // not open a level 0 with such tables.
+      c->max_output_file_size = UINT64_MAX;
+      c->max_grandparent_overlap = UINT64_MAX;
+      c->max_parts = 1;
+    }
     // Moved tables stay compressed as they are, and keep their dead entries.
     c->can_move = c->output_level != c->level && c->inputs[1].empty() &&
                   AreDisjoint(c->inputs[0]);
@@ -119,6 +133,22 @@ class Completion {
       files = std::move(more);
     }
     return files;
+  }
+
+  // Takes the tables of level 0 whose ages are between those of the inputs. The
+  // output then has their place in the order of ages.
+  bool TakeBetween(Compaction* c) const {
+    const auto& files = version_.files(0);  // Newest first.
+    const auto is_input = [c](const FileMetaData* file) {
+      return std::find(c->inputs[0].begin(), c->inputs[0].end(), file) !=
+             c->inputs[0].end();
+    };
+    const auto begin = std::find_if(files.begin(), files.end(), is_input);
+    const auto end =
+        std::find_if(files.rbegin(), files.rend(), is_input).base();
+    c->older.assign(end, files.end());
+    c->inputs[0].assign(begin, end);
+    return !AnyBeingCompacted(c->inputs[0]);
   }
 
   bool ExpandToWholeKeys(Compaction* c) const {

@@ -15,6 +15,15 @@ OlderTables::OlderTables(const Version& version, int first_level)
   unsorted_.assign(files.begin(), files.end());
 }
 
+OlderTables::OlderTables(const Compaction& compaction)
+    : OlderTables(*compaction.version,
+                  (compaction.bottommost ? compaction.version->DeepestLevel()
+                                         : compaction.output_level) +
+                      1) {
+  if (compaction.bottommost) return;
+  for (const FileMetaData* file : compaction.older) Add(*file);
+}
+
 bool OlderTables::MayHave(const Slice& user_key) {
   for (size_t i = passed_; i < unsorted_.size(); ++i) {
     const FileMetaData& file = *unsorted_[i];

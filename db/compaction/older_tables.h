@@ -34,12 +34,9 @@ class OlderTables {
   // The tables of the version's levels from `first_level` on. The version must
   // outlive this object.
   OlderTables(const Version& version, int first_level);
-  // The tables deeper than a compaction's output.
-  explicit OlderTables(const Compaction& compaction)
-      : OlderTables(*compaction.version,
-                    (compaction.bottommost ? compaction.version->DeepestLevel()
-                                           : compaction.output_level) +
-                        1) {}
+  // The tables deeper than a compaction's output, and those of level 0 that are
+  // older.
+  explicit OlderTables(const Compaction& compaction);
   OlderTables(const OlderTables&) = delete;
   OlderTables& operator=(const OlderTables&) = delete;
 

@@ -24,14 +24,26 @@ std::vector<FileMetaData*> FilesOf(const Version& version, int level,
   return files;
 }
 
+// Checks the tables that a compaction within level 0 must take as well.
+Status CheckBetween(const Version& version, const std::set<uint64_t>& numbers) {
+  size_t left = numbers.size();
+  for (const FileMetaData* file : version.files(0)) {
+    if (numbers.contains(file->number)) {
+      if (--left == 0) break;
+    } else if (left < numbers.size() && file->being_compacted) {
+      return Status::Aborted("table " + std::to_string(file->number),
+                             "is needed, and is being compacted");
+    }
+  }
+  return Status::OK();
+}
+
 Status CheckChosen(const Version& version, const std::set<uint64_t>& numbers,
                    int output_level, int last_level) {
-  // RocksDB refuses a level 0 whose tables do not follow each other in sequence
-  // numbers, which a merge of some of them would make.
-  if (output_level < 1 || output_level > last_level) {
+  if (output_level < 0 || output_level > last_level) {
     return Status::InvalidArgument(
         "output_level is " + std::to_string(output_level) +
-        ", must be in [1, " + std::to_string(last_level) + "]");
+        ", must be in [0, " + std::to_string(last_level) + "]");
   }
   if (numbers.empty()) return Status::InvalidArgument("no table is named");
   size_t found = 0;
@@ -47,9 +59,10 @@ Status CheckChosen(const Version& version, const std::set<uint64_t>& numbers,
       }
     }
   }
-  return found == numbers.size()
-             ? Status::OK()
-             : Status::InvalidArgument("a table is not in the column family");
+  if (found != numbers.size()) {
+    return Status::InvalidArgument("a table is not in the column family");
+  }
+  return output_level == 0 ? CheckBetween(version, numbers) : Status::OK();
 }
 
 }  // namespace
@@ -109,7 +122,9 @@ Status Compactor::CompactFilesOfLevelLocked(ColumnFamily* family,
     const bool ends = compaction->output_level == last;
     if (ends) {
       if (options.compression) compaction->compression = *options.compression;
-      compaction->max_output_file_size = options.output_file_size_limit;
+      if (last > 0) {
+        compaction->max_output_file_size = options.output_file_size_limit;
+      }
     }
     std::vector<uint64_t> written;
     Status status = RunLocked(family, compaction.get(), &written);

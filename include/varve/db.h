@@ -72,7 +72,7 @@ struct GetMergeOperandsOptions {
 struct CompactionOptions {
   // Compression of the output. Not set: as the level's.
   std::optional<CompressionType> compression;
-  // Cut the output at this many bytes.
+  // Cut the output at this many bytes. Level 0 ignores it.
   uint64_t output_file_size_limit = UINT64_MAX;
 };
 
@@ -621,10 +621,10 @@ class VARVE_EXPORT DB {
                                      const RangePtr* ranges, size_t count,
                                      bool include_end = true);
   // Compacts the named tables, and those that must go with them, into
-  // `output_level`, which is at least 1. A name can be a path. Returns
-  // InvalidArgument if one does not exist or is below that level, and Aborted
-  // if one is in a compaction. The new tables' paths are stored in *outputs
-  // unless it is null.
+  // `output_level`; within level 0, into one table. A name can be a path.
+  // Returns InvalidArgument if one does not exist or is below that level, and
+  // Aborted if one is in a compaction. The new tables' paths are stored in
+  // *outputs unless it is null.
   virtual Status CompactFiles(const CompactionOptions& options,
                               ColumnFamilyHandle* family,
                               const std::vector<std::string>& inputs,

@@ -190,6 +190,50 @@ TEST_F(LiveFilesInteropTest, EitherRemovesTables) {
   EXPECT_TRUE(HasEntries(db_.get(), {{"e", "1"}, {"g", "1"}, {"x", "2"}}));
 }
 
+// The order of the ages is as RocksDB demands it, which checks it at open.
+TEST_F(LiveFilesInteropTest, RocksDbReadsWhatWasCompactedWithinLevel0) {
+  Open();
+  std::map<std::string, std::string> model;
+  for (int table = 0; table < 8; ++table) {
+    for (int i = 0; i < 40; i += 1 + table % 3) {
+      const std::string key = Key(i);
+      if ((i + table) % 7 == 0) {
+        Delete(key);
+        model.erase(key);
+      } else {
+        model[key] = std::to_string(table);
+        Put(key, model[key]);
+      }
+    }
+    Flush();
+  }
+  const auto by_age = [this] {
+    ColumnFamilyMetaData family;
+    db_->GetColumnFamilyMetaData(nullptr, &family);
+    std::vector<std::string> names;
+    for (const auto& table : family.levels[0].files) {
+      names.push_back(table.name);
+    }
+    return names;
+  };
+  // Among the others, the newest, and the oldest.
+  std::vector<std::string> names = by_age();
+  ASSERT_EQ(names.size(), 8u);
+  ASSERT_TRUE(Ok(db_->CompactFiles({}, nullptr, {names[2], names[4]}, 0)));
+  ASSERT_TRUE(Ok(db_->CompactFiles({}, nullptr, {names[0], names[1]}, 0)));
+  ASSERT_TRUE(Ok(db_->CompactFiles({}, nullptr, {names[6], names[7]}, 0)));
+  ASSERT_EQ(by_age().size(), 4u);
+  Close();
+  ExpectRocksDbAgrees(path_, ToList(model));
+  const std::string checked =
+      RunOrFail({"ldb", "--db=" + path_, "checkconsistency"});
+  EXPECT_TRUE(Contains(checked, "OK")) << checked;
+  ByRocksDb([&](void* db) { RocksDbPut(db, "x", "2"); });
+  model["x"] = "2";
+  Open();
+  EXPECT_TRUE(HasEntries(db_.get(), ToList(model)));
+}
+
 // RocksDB opens a copy of the files that Varve lists.
 TEST_F(LiveFilesInteropTest, RocksDbOpensACopyOfTheLiveFiles) {
   Open();

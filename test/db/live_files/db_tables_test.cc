@@ -10,6 +10,7 @@
 #include "test/testing/directory.h"
 #include "test/testing/random_entries.h"
 #include "test/testing/seed.h"
+#include "varve/merge_operator.h"
 
 namespace varve::test {
 namespace {
@@ -29,6 +30,23 @@ class DbTablesTest : public DbTestBase {
     std::vector<std::string> names;
     for (const auto& file : files) names.push_back(file.relative_filename);
     return names;
+  }
+  // Returns the names of level 0, the oldest table first.
+  std::vector<std::string> Ages() {
+    ColumnFamilyMetaData family;
+    db_->GetColumnFamilyMetaData(nullptr, &family);
+    std::vector<std::string> names;
+    for (const auto& file : family.levels[0].files) {
+      names.insert(names.begin(), file.relative_filename);
+    }
+    return names;
+  }
+  // Returns the entries of a table, with its range deletions.
+  uint64_t EntriesOf(const std::string& name) {
+    TablePropertiesCollection all;
+    EXPECT_TRUE(Ok(db_->GetPropertiesOfAllTables(nullptr, &all)));
+    const auto found = all.find(path_ + "/" + name);
+    return found == all.end() ? 0 : found->second->num_entries;
   }
   std::vector<uint64_t> Shape() {
     std::vector<uint64_t> shape;
@@ -133,6 +151,167 @@ TEST_F(DbTablesTest, CompactFilesObeysItsOptions) {
   }
 }
 
+// Tables that follow each other in age become one, with its place among the
+// ages.
+TEST_F(DbTablesTest, CompactFilesWithinLevel0) {
+  Open();
+  MakeTable("put x deep, put y deep", 2);
+  Do("put a 1, put b 1, put x 1, flush");
+  Do("put a 2, delete b, delete x, flush");
+  Do("put a 3, put c 3, delete z, flush");
+  Do("put a 4, delete_range y yy, flush");
+  std::vector<std::string> by_age = Ages();
+  ASSERT_EQ(by_age.size(), 4u);
+  // Those between are taken, too. Deletions of keys that are in older tables
+  // remain.
+  std::vector<std::string> outputs;
+  ASSERT_TRUE(
+      Ok(db_->CompactFiles({}, nullptr, {by_age[1], by_age[3]}, 0, &outputs)));
+  EXPECT_EQ(Shape(), (std::vector<uint64_t>{2, 0, 1}));
+  EXPECT_EQ(outputs, std::vector<std::string>{path_ + "/" + Ages()[1]});
+  EXPECT_EQ(Ages()[0], by_age[0]);
+  EXPECT_EQ(EntriesOf(Ages()[1]), 5u);  // a, b, c, x and the range of y.
+  EXPECT_EQ(Keys(), "a=4 c=3 ");
+  Do("put a 5, flush");
+  // The newer one is not taken.
+  ASSERT_TRUE(
+      Ok(db_->CompactFiles({}, nullptr, {Ages()[0], Ages()[1]}, 0, &outputs)));
+  EXPECT_EQ(Shape(), (std::vector<uint64_t>{2, 0, 1}));
+  EXPECT_EQ(EntriesOf(Ages()[0]), 4u);  // b is nowhere else.
+  EXPECT_EQ(Keys(), "a=5 c=3 ");
+  Reopen();
+  EXPECT_EQ(Keys(), "a=5 c=3 ");
+  // One alone is rewritten.
+  by_age = Ages();
+  ASSERT_TRUE(Ok(db_->CompactFiles({}, nullptr, {by_age[0]}, 0, &outputs)));
+  EXPECT_EQ(Shape(), (std::vector<uint64_t>{2, 0, 1}));
+  EXPECT_NE(Ages()[0], by_age[0]);
+  EXPECT_EQ(Ages()[1], by_age[1]);
+  EXPECT_EQ(Keys(), "a=5 c=3 ");
+  CompactAll();
+  EXPECT_EQ(Keys(), "a=5 c=3 ");
+}
+
+// Two would have sequence numbers that overlap.
+TEST_F(DbTablesTest, CompactFilesWithinLevel0WritesOneTable) {
+  options_.compression = CompressionType::kNone;
+  options_.max_subcompactions = 4;
+  options_.target_file_size_base = 10 << 10;
+  Open();
+  std::map<std::string, std::string> model;
+  for (int i = 0; i < 1000; ++i) {
+    const std::string key = Key(i * 7 % 500);
+    model[key] = std::string(200, 'v') + std::to_string(i);
+    Put(key, model[key]);
+    if (i % 100 == 0) Flush();
+  }
+  Flush();
+  const uint64_t before = TablesAt(0);
+  ASSERT_GE(before, 10u);
+  CompactionOptions options;
+  options.output_file_size_limit = 1000;
+  const auto snapshot = db_->GetSnapshot();
+  ASSERT_TRUE(
+      Ok(db_->CompactFiles(options, nullptr, {Ages()[0], Ages()[4]}, 0)));
+  EXPECT_EQ(TablesAt(0), before - 4);
+  ASSERT_TRUE(Ok(db_->CompactFiles(options, nullptr, Ages(), 0)));
+  EXPECT_EQ(TablesAt(0), 1u);
+  EXPECT_TRUE(HasEntries(db_.get(), ToList(model), {.snapshot = snapshot}));
+  db_->ReleaseSnapshot(snapshot);
+  // The sequence numbers remain, which order the tables.
+  std::vector<LiveFileMetaData> tables;
+  db_->GetLiveFilesMetaData(&tables);
+  EXPECT_GT(tables[0].smallest_seqno, 0u);
+  EXPECT_EQ(tables[0].largest_seqno, db_->GetLatestSequenceNumber());
+  Reopen();
+  EXPECT_TRUE(HasEntries(db_.get(), ToList(model)));
+}
+
+// Everything in them is deleted.
+TEST_F(DbTablesTest, CompactFilesWithinLevel0CanLeaveNone) {
+  Open();
+  Do("put a 1, put b 1, flush, delete a, delete_range b c, flush");
+  std::vector<std::string> outputs;
+  ASSERT_TRUE(Ok(db_->CompactFiles({}, nullptr, Ages(), 0, &outputs)));
+  EXPECT_TRUE(outputs.empty());
+  EXPECT_TRUE(Shape().empty());
+  Reopen();
+  EXPECT_EQ(Keys(), "");
+}
+
+// Random writes of all kinds, read at snapshots as well, against a model that
+// no compaction can change.
+TEST_F(DbTablesTest, CompactFilesWithinLevel0ChangesNothing) {
+  const uint64_t seed = TestSeed();
+  Rng rng(seed);
+  options_.merge_operator = FindMergeOperator("stringappend");
+  for (int round = 0; round < 12; ++round) {
+    OpenAnew();
+    std::map<std::string, std::string> model;
+    std::vector<std::pair<const Snapshot*, EntryList>> snapshots;
+    for (int step = 0; step < 40; ++step) {
+      for (int i = rng.Between(1, 20); i > 0; --i) {
+        const std::string key = Key(rng.Between(0, 60));
+        const std::string value = std::to_string(rng.Below(1000));
+        const int draw = rng.Between(0, 9);
+        if (draw < 4) {
+          Put(key, value);
+          model[key] = value;
+        } else if (draw < 7) {
+          Merge(key, value);
+          std::string* const merged = &model[key];
+          *merged = merged->empty() ? value : *merged + "," + value;
+        } else if (draw < 9) {
+          Delete(key);
+          model.erase(key);
+        } else {
+          const std::string end = Key(rng.Between(0, 60));
+          if (end < key) continue;
+          DeleteRange(key, end);
+          model.erase(model.lower_bound(key), model.lower_bound(end));
+        }
+      }
+      Flush();
+      if (rng.OneIn(4)) {
+        snapshots.emplace_back(db_->GetSnapshot(), ToList(model));
+      }
+      if (rng.OneIn(8)) {
+        ASSERT_TRUE(
+            Ok(db_->CompactFiles({}, nullptr, Ages(), rng.Between(1, 4))));
+      }
+      std::vector<std::string> inputs;
+      for (const std::string& name : Ages()) {
+        if (rng.OneIn(3)) inputs.push_back(name);
+      }
+      if (inputs.empty()) continue;
+      ASSERT_TRUE(Ok(db_->CompactFiles({}, nullptr, inputs, 0)));
+      ASSERT_TRUE(HasEntries(db_.get(), ToList(model))) << "seed " << seed;
+      for (const auto& [snapshot, entries] : snapshots) {
+        ASSERT_TRUE(HasEntries(db_.get(), entries, {.snapshot = snapshot}))
+            << "seed " << seed;
+      }
+      // No two have sequence numbers in common, and the newest is first.
+      ColumnFamilyMetaData family;
+      db_->GetColumnFamilyMetaData(nullptr, &family);
+      uint64_t above = UINT64_MAX;
+      for (const SstFileMetaData& table : family.levels[0].files) {
+        ASSERT_LT(table.largest_seqno, above);
+        above = table.smallest_seqno;
+      }
+      if (!rng.OneIn(6)) continue;
+      for (const auto& [snapshot, entries] : snapshots) {
+        db_->ReleaseSnapshot(snapshot);
+      }
+      snapshots.clear();
+      Reopen();
+      ASSERT_TRUE(HasEntries(db_.get(), ToList(model))) << "seed " << seed;
+    }
+    for (const auto& [snapshot, entries] : snapshots) {
+      db_->ReleaseSnapshot(snapshot);
+    }
+  }
+}
+
 TEST_F(DbTablesTest, CompactFilesRefusesOtherTables) {
   Open();
   MakeTable("put a 1", 3);
@@ -149,7 +328,10 @@ TEST_F(DbTablesTest, CompactFilesRefusesOtherTables) {
   EXPECT_TRUE(refuses({name}, options_.num_levels));
   EXPECT_TRUE(refuses({name, "000999.sst"}, 3));
   Do("put b 1, flush");
-  EXPECT_TRUE(refuses({Names(0)[0]}, 0));
+  EXPECT_TRUE(refuses({}, 0));
+  EXPECT_TRUE(refuses({name}, 0));
+  EXPECT_TRUE(refuses({Names(0)[0], name}, 0));
+  EXPECT_TRUE(refuses({Names(0)[0], "000999.sst"}, 0));
   CompactionOptions options;
   options.compression = static_cast<CompressionType>(99);
   EXPECT_TRUE(
@@ -363,7 +545,7 @@ TEST_F(DbTablesTest, RandomCallsAgreeWithAModel) {
         level = std::max(level, file.level);
       }
       if (inputs.empty()) continue;
-      level = rng.Between(std::max(level, 1), options_.num_levels - 1);
+      level = rng.Between(level, options_.num_levels - 1);
       ASSERT_TRUE(Ok(db_->CompactFiles({}, nullptr, inputs, level)));
     } else if (draw == 8) {
       const Status status =

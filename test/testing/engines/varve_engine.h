@@ -133,7 +133,7 @@ class VarveEngine : public Engine {
     }
     std::vector<LiveFileMetaData> tables;
     db_->GetLiveFilesMetaData(&tables);
-    const int level = random_.Between(1, 6);
+    const int level = random_.OneIn(3) ? 0 : random_.Between(1, 6);
     std::vector<std::string> inputs;
     for (const LiveFileMetaData& table : tables) {
       if (table.column_family_name == name && table.level <= level &&
