@@ -16,7 +16,7 @@ _varve() {
     case $name in
       --db | --family | --from | --to | --prefix | --commit | --rollback | --limit | \
         --open_files | --property | --html | --merge_operator | --id | --keep | --rate | \
-        --threads)
+        --threads | --start_time | --end_time)
         # The value, behind a "=" that bash makes a word of, or at once.
         ((++i))
         [[ ${COMP_WORDS[i]} == = ]] && ((++i))
@@ -46,7 +46,8 @@ _varve() {
       return
       ;;
     --family | --prefix | --commit | --rollback | --limit | \
-      --open_files | --id | --keep | --rate | --threads) return ;;
+      --open_files | --id | --keep | --rate | --threads | --start_time | \
+      --end_time) return ;;
     --merge_operator)
       mapfile -t COMPREPLY < <(compgen -W 'uint64add stringappend max bytesor
         bytesxor' -- "$word")
@@ -81,11 +82,11 @@ _varve() {
     scan)
       options='--db --family --from --to --prefix --reverse --limit --keys --values --hex
         --escaped --raw --json --ignore_case --merge_operator --ttl --timestamp
-        --open_files --help'
+        --start_time --end_time --open_files --help'
       ;;
     count)
       options='--db --family --from --to --prefix --hex --escaped --ignore_case
-        --merge_operator --ttl --open_files --progress --help'
+        --merge_operator --ttl --start_time --end_time --open_files --progress --help'
       ;;
     batchput)
       options='--db --family --hex --escaped --create_if_missing --ignore_case
@@ -95,14 +96,14 @@ _varve() {
       options='--db --family --create_if_missing --ignore_case --ttl --open_files
         --progress --help'
       ;;
-    write-sst) options='--progress --help' ;;
+    write-sst) options='--ttl --progress --help' ;;
     ingest-sst)
       options='--db --family --create_if_missing --link --move --verify --open_files
         --help'
       ;;
     export-to)
       options='--db --family --from --to --prefix --hex --escaped --ldb --ignore_case
-        --merge_operator --ttl --open_files --progress --help'
+        --merge_operator --ttl --start_time --end_time --open_files --progress --help'
       ;;
     levels) options='--db --family --hex --help' ;;
     families)

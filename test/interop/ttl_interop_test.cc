@@ -382,5 +382,28 @@ TEST_F(TtlInteropTest, LdbAndVarvesToolReadEachOther) {
   EXPECT_EQ(varve({"scan", "--timestamp"}), timed.substr(timed.find('\n') + 1));
 }
 
+TEST_F(TtlInteropTest, RangesOfTimeAreLdbs) {
+  for (uint32_t i = 0; i < 5; ++i) {
+    VarveSession(path_, 1500000000 + i).Put(Key(static_cast<int>(i)), "value");
+  }
+  for (const std::vector<std::string>& range :
+       std::vector<std::vector<std::string>>{
+           {"--start_time=1500000001"},
+           {"--end_time=1500000003"},
+           {"--start_time=1500000001", "--end_time=1500000004"},
+           {"--start_time=1500000002", "--end_time=1500000002"},
+           {"--start_time=1500000009"}}) {
+    const std::vector<std::string> scan =
+        Command({"--db=" + path_, "--ttl", "scan"}, range);
+    EXPECT_EQ(RunOrFail(Command({VARVE_TOOL_PATH}, scan)),
+              RunTool(Command({"ldb"}, scan)).out);
+    const std::vector<std::string> dump =
+        Command({"--db=" + path_, "--ttl"}, range);
+    EXPECT_EQ(
+        RunOrFail(Command({VARVE_TOOL_PATH, "export-to", "--ldb", "-"}, dump)),
+        RunTool(Command({"ldb", "dump", "--hex"}, dump)).out);
+  }
+}
+
 }  // namespace
 }  // namespace varve::test

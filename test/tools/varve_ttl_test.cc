@@ -22,9 +22,10 @@ constexpr uint64_t kLongAgo = 1500000000;  // 2017-07-14 02:40 UTC.
 
 class VarveTtlTest : public test::VarveCommandTest {
  protected:
-  // Writes an entry a long time ago.
-  void PutLongAgo(const std::string& key, const std::string& value) {
-    test::DateEnv env(kLongAgo);
+  // Writes an entry a long time ago, and some seconds later.
+  void PutLongAgo(const std::string& key, const std::string& value,
+                  uint64_t later_s = 0) {
+    test::DateEnv env(kLongAgo + later_s);
     Options options;
     options.create_if_missing = true;
     options.env = &env;
@@ -57,6 +58,55 @@ TEST_F(VarveTtlTest, PrintsTimes) {
   EXPECT_EQ(Succeed({"scan", "--ttl", "--timestamp", "--json", "--from=b"}),
             "{\"time\":1500000000,\"key\":\"b\",\"value\":\"two\"}\n");
   EXPECT_EQ(RunHere({"scan", "--timestamp"}).exit_code, kExitUsage);
+}
+
+// The start is a part of the range, and the end is not, as in ldb.
+TEST_F(VarveTtlTest, ReadsWritesOfARangeOfTime) {
+  PutLongAgo("a", "one");
+  PutLongAgo("b", "two", 10);
+  PutLongAgo("c", "three", 20);
+  const std::string first = "--start_time=" + std::to_string(kLongAgo);
+  const std::string second = "--start_time=" + std::to_string(kLongAgo + 10);
+  const std::string third = "--end_time=" + std::to_string(kLongAgo + 20);
+  EXPECT_EQ(Succeed({"scan", "--ttl", first, third}), "a : one\nb : two\n");
+  EXPECT_EQ(Succeed({"scan", "--ttl", second}), "b : two\nc : three\n");
+  EXPECT_EQ(Succeed({"scan", "--ttl", second, "--reverse"}),
+            "c : three\nb : two\n");
+  EXPECT_EQ(Succeed({"scan", "--ttl", second, third}), "b : two\n");
+  EXPECT_EQ(Succeed({"scan", "--ttl", "--end_time=0"}), "");
+  // The limit counts what is printed.
+  EXPECT_EQ(Succeed({"scan", "--ttl", second, "--limit=1"}), "b : two\n");
+  EXPECT_EQ(
+      Succeed({"scan", "--ttl", third, "--timestamp", "--json", "--from=b"}),
+      "{\"time\":1500000010,\"key\":\"b\",\"value\":\"two\"}\n");
+  EXPECT_EQ(Succeed({"count", "--ttl", second}), "2\n");
+  EXPECT_EQ(Succeed({"count", "--ttl", third, "--to=b"}), "1\n");
+  EXPECT_THAT(Succeed({"export-to", "--ttl", second, third, "-"}),
+              HasSubstr("varve-dump 1\nb\ttwo\nvarve-dump-end 1 "));
+  EXPECT_EQ(RunHere({"scan", first}).exit_code, kExitUsage);
+  EXPECT_EQ(RunHere({"count", third}).exit_code, kExitUsage);
+  EXPECT_EQ(
+      RunHere({"scan", "--ttl", "--start_time=2", "--end_time=1"}).exit_code,
+      kExitUsage);
+  EXPECT_EQ(RunHere({"scan", "--ttl", "--start_time=-1"}).exit_code,
+            kExitUsage);
+  EXPECT_EQ(RunHere({"get", "--ttl", first, "a"}).exit_code, kExitUsage);
+}
+
+TEST_F(VarveTtlTest, TablesHaveTimes) {
+  PutLongAgo("a", "one");
+  const std::string table = directory_.Sub("table");
+  const std::string dump = Succeed({"export-to", "--ttl", "-"});
+  EXPECT_EQ(test::RunCommand({"write-sst", "--ttl", "-", table}, dump).out,
+            "OK, 1 entries\n");
+  Succeed({"ingest-sst", table});
+  EXPECT_EQ(Succeed({"scan", "--ttl"}), "a : one\n");
+  // That is now.
+  const std::string later = "--start_time=" + std::to_string(kLongAgo + 1);
+  EXPECT_EQ(Succeed({"count", "--ttl", later}), "1\n");
+  const std::string next =
+      "--start_time=" + std::to_string(time(nullptr) + 1000);
+  EXPECT_EQ(Succeed({"count", "--ttl", next}), "0\n");
 }
 
 TEST_F(VarveTtlTest, WritesAddTimes) {
@@ -113,6 +163,12 @@ TEST_F(VarveTtlTest, ReportsValuesWithoutTimes) {
   const test::CommandOutcome timed = RunHere({"scan", "--ttl", "--timestamp"});
   EXPECT_EQ(timed.exit_code, kExitDamage);
   EXPECT_THAT(timed.error, HasSubstr("has no time"));
+  for (const std::string command : {"scan", "count"}) {
+    const test::CommandOutcome ranged =
+        RunHere({command, "--ttl", "--end_time=5"});
+    EXPECT_EQ(ranged.exit_code, kExitDamage);
+    EXPECT_THAT(ranged.error, HasSubstr("has no time"));
+  }
 }
 
 }  // namespace

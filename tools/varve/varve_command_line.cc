@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "db/options/option_table.h"
+#include "db/ttl/ttl_value.h"
 #include "env/file_names.h"
 #include "env/stopwatch.h"
 #include "tools/varve/varve_commands.h"
@@ -39,6 +40,8 @@ constexpr OptionSpec kOptions[] = {
     {"merge_operator", OptionKind::kText},
     {"ttl", OptionKind::kFlag},
     {"timestamp", OptionKind::kFlag},
+    {"start_time", OptionKind::kNumber},
+    {"end_time", OptionKind::kNumber},
     {"progress", OptionKind::kFlag},
     {"footer", OptionKind::kFlag},
     {"properties", OptionKind::kFlag},
@@ -149,8 +152,13 @@ std::string CheckOptions(const CommandLine& line) {
              " exclude each other";
     }
   }
-  if (line.Has("timestamp") && !line.Has("ttl")) {
-    return "--timestamp needs --ttl";
+  for (const char* const option : {"timestamp", "start_time", "end_time"}) {
+    if (line.Has(option) && !line.Has("ttl")) {
+      return std::string("--") + option + " needs --ttl";
+    }
+  }
+  if (line.Number("end_time", UINT64_MAX) < line.Number("start_time", 0)) {
+    return "--end_time is before --start_time";
   }
   const std::string* const merge_operator = line.Find("merge_operator");
   if (merge_operator != nullptr &&
@@ -194,6 +202,72 @@ bool EndOfPrefix(std::string* prefix, bool ignore_case) {
   prefix->back() = static_cast<char>(prefix->back() + 1);
   return true;
 }
+
+// Iterates over the entries of a database with a time to live that were written
+// in a range of time. Errors: Corruption for a value that has no time.
+class TimedIterator final : public Iterator {
+ public:
+  // `stored` yields values that end in their times. The times remain in them
+  // if `shows_times`. In seconds since 1970, the end exclusive.
+  TimedIterator(std::unique_ptr<Iterator> stored, uint64_t start_s,
+                uint64_t end_s, bool shows_times)
+      : stored_(std::move(stored)),
+        start_s_(start_s),
+        end_s_(end_s),
+        shows_times_(shows_times) {}
+
+  void SeekToFirst() override {
+    stored_->SeekToFirst();
+    Settle(&Iterator::Next);
+  }
+  void SeekToLast() override {
+    stored_->SeekToLast();
+    Settle(&Iterator::Prev);
+  }
+  void Seek(const Slice& target) override {
+    stored_->Seek(target);
+    Settle(&Iterator::Next);
+  }
+  void SeekForPrev(const Slice& target) override {
+    stored_->SeekForPrev(target);
+    Settle(&Iterator::Prev);
+  }
+  void Next() override {
+    stored_->Next();
+    Settle(&Iterator::Next);
+  }
+  void Prev() override {
+    stored_->Prev();
+    Settle(&Iterator::Prev);
+  }
+  Status status() const override {
+    return status_.ok() ? stored_->status() : status_;
+  }
+
+ private:
+  // Goes on to the next entry of the range of time.
+  void Settle(void (Iterator::*step)()) {
+    status_ = Status();
+    valid_ = false;
+    for (; stored_->Valid(); (stored_.get()->*step)()) {
+      Slice value = stored_->value();
+      status_ = RemoveTtlTime(stored_->key(), &value);
+      if (!status_.ok()) return;
+      const uint64_t time_s = TtlTimeOf(stored_->value());
+      if (time_s < start_s_ || time_s >= end_s_) continue;
+      key_ = stored_->key();
+      value_ = shows_times_ ? stored_->value() : value;
+      valid_ = true;
+      return;
+    }
+  }
+
+  const std::unique_ptr<Iterator> stored_;
+  const uint64_t start_s_;
+  const uint64_t end_s_;
+  const bool shows_times_;
+  Status status_;
+};
 
 }  // namespace
 
@@ -354,7 +428,10 @@ Status RequireDatabase(const CommandLine& line) {
 BoundedScan::BoundedScan(const CommandLine& line)
     : has_from_(line.Has("from")),
       has_to_(line.Has("to")),
-      shows_times_(line.Has("timestamp")) {
+      shows_times_(line.Has("timestamp")),
+      has_times_(line.Has("start_time") || line.Has("end_time")),
+      start_time_s_(line.Number("start_time", 0)),
+      end_time_s_(line.Number("end_time", UINT64_MAX)) {
   if (has_from_) from_text_ = *line.Find("from");
   if (has_to_) to_text_ = *line.Find("to");
   const std::string* const prefix = line.Find("prefix");
@@ -381,8 +458,11 @@ std::unique_ptr<Iterator> BoundedScan::NewIterator(const Database& db,
   if (is_long) options.readahead_size = kLongReadaheadBytes;
   options.iterate_lower_bound = from();
   options.iterate_upper_bound = to();
-  DB* const source = shows_times_ ? db.stored() : db.get();
-  return source->NewIterator(options, db.family());
+  DB* const source = shows_times_ || has_times_ ? db.stored() : db.get();
+  auto iterator = source->NewIterator(options, db.family());
+  if (!has_times_) return iterator;
+  return std::make_unique<TimedIterator>(std::move(iterator), start_time_s_,
+                                         end_time_s_, shows_times_);
 }
 
 }  // namespace varve

@@ -164,7 +164,7 @@ Options OptionsOf(const CommandLine& line);
 Status RequireDatabase(const CommandLine& line);
 
 // The key range of --from, --to and --prefix, and iterators over it in the
-// column family of --family.
+// column family of --family, for the writes of --start_time and --end_time.
 class BoundedScan {
  public:
   explicit BoundedScan(const CommandLine& line);
@@ -175,8 +175,10 @@ class BoundedScan {
   const Slice* from() const { return has_from_ ? &from_ : nullptr; }
   const Slice* to() const { return has_to_ ? &to_ : nullptr; }
   // The iterator must not outlive this. With --timestamp its values are those
-  // that are stored, which end in their times. `is_long` means that it is
-  // expected to read megabytes; it then reads ahead from the first block on.
+  // that are stored, which end in their times. With --start_time or --end_time
+  // it leaves out the other writes, and a value without a time is Corruption.
+  // `is_long` means that it is expected to read megabytes; it then reads ahead
+  // from the first block on.
   std::unique_ptr<Iterator> NewIterator(const Database& db, bool is_long) const;
 
  private:
@@ -187,6 +189,9 @@ class BoundedScan {
   bool has_from_ = false;
   bool has_to_ = false;
   bool shows_times_ = false;
+  bool has_times_ = false;
+  uint64_t start_time_s_ = 0;
+  uint64_t end_time_s_ = UINT64_MAX;  // Exclusive.
 };
 
 }  // namespace varve

@@ -138,6 +138,8 @@ that are not visible text are printed as \xHH, and a backslash as two.
   --merge_operator=OP  uint64add, stringappend, max, bytesor or bytesxor
   --ttl                values end in the times of their writes
   --timestamp          print these times first; --json: in seconds since 1970
+  --start_time=S       only writes of S, in seconds since 1970, or later
+  --end_time=S         only writes before S
   --open_files=N       open at most N tables at once
 
 Changes nothing, takes no lock, and shows one moment of the database.
@@ -157,6 +159,8 @@ Prints how many keys there are, by reading all of them.
   --ignore_case        the keys of the database are case-insensitive
   --merge_operator=OP  uint64add, stringappend, max, bytesor or bytesxor
   --ttl                values end in the times of their writes
+  --start_time=S       only writes of S, in seconds since 1970, or later
+  --end_time=S         only writes before S
   --open_files=N       open at most N tables at once
   --progress           say how far it is, also if stderr is no terminal
 
@@ -456,13 +460,15 @@ it is whole.
 )";
 
 constexpr char kWriteSstHelp[] =
-    R"(usage: varve write-sst FILE TABLE
+    R"(usage: varve write-sst [OPTION...] FILE TABLE
 
 Makes a table of a dump of any size, for varve ingest-sst; FILE may be -,
 standard input. It understands what varve ingest-from does. The entries must
 be in the order of the keys, as varve export-to writes them. Otherwise, or if
 the dump is damaged or cut off, there is no table.
 
+  --ttl                end the values in the time of now, for a database
+                       with a time to live
   --progress           say how far it is, also if stderr is no terminal
 )";
 
@@ -503,6 +509,8 @@ gets its name when all is in it.
   --ignore_case        the keys of the database are case-insensitive
   --merge_operator=OP  uint64add, stringappend, max, bytesor or bytesxor
   --ttl                values end in the times of their writes
+  --start_time=S       only writes of S, in seconds since 1970, or later
+  --end_time=S         only writes before S
   --open_files=N       open at most N tables at once
   --progress           say how far it is, also if stderr is no terminal
 
@@ -551,11 +559,11 @@ constexpr Command kCommands[] = {
      "remove the keys of a range", kDeleteRangeHelp, RunDeleteRange},
     {"scan", 0, 0, OperandKind::kBytes,
      "db family from to prefix reverse limit keys values hex escaped raw json "
-     "ignore_case merge_operator ttl timestamp open_files",
+     "ignore_case merge_operator ttl timestamp start_time end_time open_files",
      "print the entries in key order", kScanHelp, RunScan, true},
     {"count", 0, 0, OperandKind::kBytes,
      "db family from to prefix hex escaped ignore_case merge_operator "
-     "ttl open_files progress",
+     "ttl start_time end_time open_files progress",
      "count the keys", kCountHelp, RunCount, true},
     {"batchput", 0, kPairsOfOperands, OperandKind::kBytes,
      "db family hex escaped create_if_missing ignore_case ttl open_files "
@@ -565,14 +573,14 @@ constexpr Command kCommands[] = {
     {"ingest-from", 1, 1, OperandKind::kFile,
      "db family create_if_missing ignore_case ttl open_files progress",
      "put in the entries of a text dump", kIngestFromHelp, RunIngestFrom},
-    {"write-sst", 2, 2, OperandKind::kFile, "progress",
+    {"write-sst", 2, 2, OperandKind::kFile, "ttl progress",
      "make a table of a text dump", kWriteSstHelp, RunWriteSst},
     {"ingest-sst", 1, 9999, OperandKind::kFile,
      "db family create_if_missing link move verify open_files",
      "add tables to a database", kIngestSstHelp, RunIngestSst},
     {"export-to", 1, 1, OperandKind::kFile,
      "db family from to prefix hex escaped ldb ignore_case merge_operator "
-     "ttl open_files progress",
+     "ttl start_time end_time open_files progress",
      "write the entries to a text dump", kExportToHelp, RunExportTo, true},
     {"levels", 0, 0, OperandKind::kBytes, "db family hex",
      "print the tables of each level", kLevelsHelp, RunLevels, true},

@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "db/ttl/ttl_value.h"
 #include "env/file_names.h"
 #include "tools/varve/varve_cleanup.h"
 #include "tools/varve/varve_database.h"
@@ -398,7 +399,10 @@ Status RunWriteSst(Session* session) {
   Progress progress(*session);
   std::string key;
   std::string value;
+  const bool has_time = session->line.Has("ttl");
+  const uint32_t time_s = TtlTimeNow(Env::Default());
   while (status.ok() && reader.Next(&key, &value)) {
+    if (has_time) AppendTtlTime(time_s, &value);
     status = writer.Put(key, value);
     if (reader.count() % kEntriesPerLook == 0 && progress.Due()) {
       progress.Show(std::to_string(reader.count()) + " entries");
