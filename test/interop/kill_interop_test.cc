@@ -2,14 +2,14 @@
 //
 // Goal: Varve and RocksDB work on one directory in turn, are killed while they
 // do it, and each finds all of every step or nothing, and all steps that had
-// returned: batches over two families, ingestions of tables that either engine
-// has written, flushes, compactions, removals of whole tables and changes of
-// options. Each opens with options of its own or with those of the other's
-// OPTIONS file; extractors of prefixes and the filters change between opens.
-// Method: a child does numbered steps, which a seed determines, and is killed.
-// The other engine opens what is left, compares it with a model, seeks in
-// prefixes, and is the next child or not. VARVE_SESSIONS sets the number of
-// sessions.
+// returned: batches over two families, of puts, merges and deletions of all
+// kinds, ingestions of tables that either engine has written, flushes,
+// compactions, removals of whole tables and changes of options. Each opens with
+// options of its own or with those of the other's OPTIONS file; extractors of
+// prefixes and the filters change between opens. Method: a child does numbered
+// steps, which a seed determines, and is killed. The other engine opens what is
+// left, compares it with a model, seeks in prefixes, and is the next child or
+// not. VARVE_SESSIONS sets the number of sessions.
 
 #include "test/testing/engines/engines.h"
 #include "test/testing/engines/killed_children.h"
@@ -18,6 +18,12 @@ namespace varve::test {
 namespace {
 
 constexpr int kKeys = 400;
+// The keys after them are put only if they are absent, never merged, and
+// deleted only by single deletions, if they are there, and by ranges. Removals
+// of tables stop before them: without the single deletion of an older value, a
+// newer single deletion would reveal it.
+constexpr int kSingleKeys = 100;
+constexpr char kOperator[] = "stringappend";  // With commas.
 const std::vector<std::string>& FamilyNames() {
   static const auto* const names =
       new std::vector<std::string>{kDefaultColumnFamilyName, "other"};
@@ -44,77 +50,50 @@ struct Step {
   std::vector<Update> updates;
 };
 
-// What a step puts.
+// What a step puts, or merges.
 std::string ValueOf(int number) {
   Rng random(static_cast<uint64_t>(number));
-  return std::to_string(number) + "." +
-         random.Bytes(random.Below(random.OneIn(5) ? 2000 : 100));
-}
-
-// The step of a number is always the same.
-Step MakeStep(uint64_t seed, int number) {
-  using enum Step::Kind;
-  Rng random(seed + static_cast<uint64_t>(number));
-  Step step;
-  step.number = number;
-  step.kind = random.Pick({kWrite, kWrite, kWrite, kWrite, kWrite, kWrite,
-                           kIngest, kIngest, kIngest, kFlush, kCompact,
-                           kCompactSome, kDeleteFiles, kSetOptions, kSeek});
-  step.family = FamilyNames()[random.Below(2)];
-  const int first = random.Between(0, kKeys);
-  step.first = Key(first);
-  step.last = Key(first + random.Between(0, random.OneIn(4) ? kKeys : 50));
-  if (step.kind != kWrite && step.kind != kIngest) return step;
-  const std::string value = ValueOf(number);
-  // In an ingested table each key is once.
-  std::map<std::string, Update> by_key;
-  for (int i = random.Between(1, random.OneIn(10) ? 100 : 12); i > 0; --i) {
-    Update update{.key = Key(random.Between(0, kKeys)), .value = value};
-    if (random.OneIn(5)) update.kind = Update::Kind::kDelete;
-    update.family =
-        step.kind == kIngest ? step.family : FamilyNames()[random.Below(2)];
-    if (step.kind == kIngest) {
-      by_key[update.key] = update;
-    } else {
-      step.updates.push_back(update);
-    }
-  }
-  if (random.OneIn(6)) {
-    // Before the others, as the range hides nothing of its own table.
-    step.updates.insert(step.updates.begin(),
-                        {.kind = Update::Kind::kDeleteRange,
-                         .key = step.first,
-                         .value = step.last + "0",
-                         .family = step.family});
-  }
-  for (const auto& [key, update] : by_key) step.updates.push_back(update);
-  return step;
+  std::string bytes = random.Bytes(random.Below(random.OneIn(5) ? 2000 : 100));
+  std::replace(bytes.begin(), bytes.end(), ',', ';');
+  return std::to_string(number) + "." + bytes;
 }
 
 // ---- The model --------------------------------------------------------------
 
-// Keys, and the number of the step that has put each one.
-using Numbers = std::map<std::string, int>;
+// Keys, and the numbers of the steps whose operands the value has, in their
+// order. The first one may have put it.
+using Numbers = std::map<std::string, std::vector<int>>;
 
-// After a removal of tables the keys of its range are unsure: each is absent or
-// has any value that it ever had, until it is written, deleted or seen.
+std::string ValueOf(const std::vector<int>& numbers) {
+  std::string value;
+  for (const int number : numbers) {
+    value += (value.empty() ? "" : ",") + ValueOf(number);
+  }
+  return value;
+}
+
+// After a removal of tables the keys of its range are unsure, until they are
+// put, deleted or seen: each is absent or has any value that it ever had,
+// without any of the operands.
 class Model {
  public:
   void Apply(const Step& step) {
     for (const auto& [kind, key, value, name] : step.updates) {
       Family* const family = &families_[name];
-      const std::string end =
-          kind == Update::Kind::kDeleteRange ? value : key + '\0';
-      EraseRange(key, end, &family->numbers);
-      EraseRange(key, end, &family->unsure);
-      if (kind != Update::Kind::kPut) continue;
-      family->numbers[key] = step.number;
-      family->history[key].insert(step.number);
+      if (kind != Update::Kind::kMerge) {
+        const std::string end =
+            kind == Update::Kind::kDeleteRange ? value : key + '\0';
+        EraseRange(key, end, &family->numbers);
+        EraseRange(key, end, &family->unsure);
+        if (kind != Update::Kind::kPut) continue;
+      }
+      family->numbers[key].push_back(step.number);
+      family->history[key][step.number] |= kind == Update::Kind::kMerge;
     }
     if (step.kind != Step::Kind::kDeleteFiles) return;
     Family* const family = &families_[step.family];
     for (const auto& [key, numbers] : family->history) {
-      if (key >= step.first && key <= step.last) family->unsure[key] = 0;
+      if (key >= step.first && key <= step.last) family->unsure[key] = {};
     }
   }
 
@@ -123,9 +102,9 @@ class Model {
     const auto place = families_.find(name);
     if (place == families_.end()) return found.empty();
     const Family& family = place->second;
-    for (const auto& [key, number] : found) {
-      const auto history = family.history.find(key);
-      if (family.unsure.count(key) != 0 && history->second.count(number) == 0) {
+    for (const auto& [key, numbers] : found) {
+      if (family.unsure.count(key) != 0 &&
+          !CanBe(family.history.at(key), numbers)) {
         return false;
       }
     }
@@ -142,6 +121,10 @@ class Model {
   }
   const Numbers& numbers(const std::string& name) {
     return families_[name].numbers;
+  }
+  bool Has(const std::string& name, const std::string& key) const {
+    const auto place = families_.find(name);
+    return place != families_.end() && place->second.numbers.count(key) != 0;
   }
   // What the family has is known now. Returns how many keys a removal of tables
   // has removed or set back.
@@ -163,8 +146,20 @@ class Model {
   struct Family {
     Numbers numbers;
     Numbers unsure;  // As a set.
-    std::map<std::string, std::set<int>> history;
+    // The steps that have put or merged each key, and whether they merged it.
+    std::map<std::string, std::map<int, bool>> history;
   };
+
+  // Returns whether tables can have been removed so that this value is left.
+  static bool CanBe(const std::map<int, bool>& history,
+                    const std::vector<int>& numbers) {
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      const auto step = history.find(numbers[i]);
+      if (step == history.end()) return false;
+      if (i > 0 && (!step->second || numbers[i] < numbers[i - 1])) return false;
+    }
+    return true;
+  }
 
   static void EraseRange(const std::string& begin, const std::string& end,
                          Numbers* numbers) {
@@ -175,23 +170,144 @@ class Model {
   std::map<std::string, Family> families_;
 };
 
-// Expects that each value is what its step has put.
+// Expects that each value is what its steps have put and merged.
 Numbers NumbersOf(const EntryList& entries) {
-  Numbers numbers;
+  Numbers all;
   for (const auto& [key, value] : entries) {
-    numbers[key] = atoi(value.c_str());
-    EXPECT_EQ(value, ValueOf(numbers[key])) << key;
+    std::vector<int>* const numbers = &all[key];
+    std::istringstream operands(value);
+    for (std::string operand; std::getline(operands, operand, ',');) {
+      numbers->push_back(atoi(operand.c_str()));
+    }
+    EXPECT_EQ(value, ValueOf(*numbers)) << key;
   }
-  EXPECT_EQ(numbers.size(), entries.size());
-  return numbers;
+  EXPECT_EQ(all.size(), entries.size());
+  return all;
 }
 
-std::string Text(const Numbers& numbers) {
+// A line for each key: the key, and its numbers with commas.
+std::string Text(const Numbers& all) {
   std::string text;
-  for (const auto& [key, number] : numbers) {
-    text += key + " " + std::to_string(number) + "\n";
+  for (const auto& [key, numbers] : all) {
+    text += key;
+    for (size_t i = 0; i < numbers.size(); ++i) {
+      text += (i == 0 ? " " : ",") + std::to_string(numbers[i]);
+    }
+    text += "\n";
   }
   return text;
+}
+
+Numbers ParseText(std::istream* text) {
+  Numbers all;
+  std::string key;
+  std::string list;
+  while (*text >> key >> list) {
+    std::istringstream numbers(list);
+    for (std::string number; std::getline(numbers, number, ',');) {
+      all[key].push_back(atoi(number.c_str()));
+    }
+  }
+  return all;
+}
+
+// ---- The steps --------------------------------------------------------------
+
+// Draws the updates of a write or of an ingested table.
+class UpdateDrawer {
+ public:
+  UpdateDrawer(const Model& model, Step* step, Rng* random)
+      : model_(model),
+        step_(*step),
+        random_(*random),
+        is_table_(step->kind == Step::Kind::kIngest),
+        value_(ValueOf(step->number)) {}
+
+  void Draw() {
+    if (random_.OneIn(6)) {
+      // Before the others, as the range hides nothing of its own table.
+      range_ = {.kind = Update::Kind::kDeleteRange,
+                .key = step_.first,
+                .value = step_.last + "0",
+                .family = step_.family};
+      step_.updates.push_back(range_);
+    }
+    // In an ingested table each key is once.
+    std::map<std::string, Update> by_key;
+    for (int i = random_.Between(1, random_.OneIn(10) ? 100 : 12); i > 0; --i) {
+      const int key = random_.Between(0, kKeys + kSingleKeys);
+      Update update{
+          .key = Key(key),
+          .value = value_,
+          .family = is_table_ ? step_.family : FamilyNames()[random_.Below(2)]};
+      if (key > kKeys) {
+        if (!DrawSingle(&update)) continue;
+      } else if (random_.OneIn(5)) {
+        update.kind = Update::Kind::kDelete;
+      } else if (random_.OneIn(3)) {
+        update.kind = Update::Kind::kMerge;
+      }
+      if (is_table_) {
+        by_key[update.key] = update;
+      } else {
+        step_.updates.push_back(update);
+      }
+    }
+    for (const auto& [key, update] : by_key) step_.updates.push_back(update);
+    if (step_.updates.empty()) {
+      step_.updates.push_back(
+          {.key = Key(0), .value = value_, .family = step_.family});
+    }
+  }
+
+ private:
+  // Returns false if the key must not be updated.
+  bool DrawSingle(Update* update) {
+    const auto place =
+        present_.try_emplace({update->family, update->key}, IsPresent(*update));
+    bool* const is_present = &place.first->second;
+    if (*is_present) {
+      if (is_table_ || random_.OneIn(3)) return false;
+      update->kind = Update::Kind::kSingleDelete;
+    }
+    *is_present = !*is_present;
+    return true;
+  }
+  // Before the step's updates, but for the range.
+  bool IsPresent(const Update& update) const {
+    const bool in_range = update.family == range_.family &&
+                          update.key >= range_.key && update.key < range_.value;
+    return !in_range && model_.Has(update.family, update.key);
+  }
+
+  const Model& model_;
+  Step& step_;
+  Rng& random_;
+  const bool is_table_;
+  const std::string value_;
+  Update range_;  // Empty if there is none.
+  std::map<std::pair<std::string, std::string>, bool> present_;
+};
+
+// The step of a number is always the same after the same steps.
+Step MakeStep(uint64_t seed, int number, const Model& model) {
+  using enum Step::Kind;
+  Rng random(seed + static_cast<uint64_t>(number));
+  Step step;
+  step.number = number;
+  step.kind = random.Pick({kWrite, kWrite, kWrite, kWrite, kWrite, kWrite,
+                           kIngest, kIngest, kIngest, kFlush, kCompact,
+                           kCompactSome, kDeleteFiles, kSetOptions, kSeek});
+  step.family = FamilyNames()[random.Below(2)];
+  const int first = random.Between(0, kKeys);
+  int last = first + random.Between(0, random.OneIn(4) ? kKeys : 50);
+  if (step.kind == kDeleteFiles) last = std::min(last, kKeys);
+  step.first = Key(first);
+  step.last = Key(last);
+  if (step.kind == kWrite || step.kind == kIngest) {
+    UpdateDrawer(model, &step, &random).Draw();
+  }
+  return step;
 }
 
 // ---- The sessions -----------------------------------------------------------
@@ -207,6 +323,7 @@ class KillInteropDeathTest : public ::testing::Test {
           is_varve ? static_cast<Engine*>(&engines.varve) : &engines.rocksdb;
       Setting setting;
       setting.has_ranges = true;
+      setting.merge_operator = kOperator;
       setting.atomic_flush = random.OneIn(4);
       setting.loads_options = random.OneIn(2);
       setting.prefix_extractor = random.Pick<const char*>(
@@ -306,12 +423,13 @@ class KillInteropDeathTest : public ::testing::Test {
         [&] {
           opened = std::make_unique<Opened>(session_seed, path_, is_varve);
         },
-        [&](int n) { Do(MakeStep(seed_, n), opened.get(), &model_); }));
+        [&](int n) { Do(MakeStep(seed_, n, model_), opened.get(), &model_); }));
     // The newest options of each family that may be stored.
     std::map<std::string, std::set<size_t>> sizes;
     for (int n = first; n <= children_.attempted(); ++n) {
-      const Step step = MakeStep(seed_, n);
+      const Step step = MakeStep(seed_, n, model_);
       ++kinds_[step.kind];
+      for (const Update& update : step.updates) ++updates_[update.kind];
       if (n > children_.done()) before_last_ = model_;
       model_.Apply(step);
       if (step.kind != Step::Kind::kSetOptions) continue;
@@ -329,11 +447,8 @@ class KillInteropDeathTest : public ::testing::Test {
         << " checks; steps " << first << " to " << children_.done() << " of "
         << children_.attempted();
     for (const std::string& name : FamilyNames()) {
-      Numbers found;
       std::ifstream file(dir_.Sub("found " + name));
-      std::string key;
-      for (int number = 0; file >> key >> number;) found[key] = number;
-      removed_ += model_.Take(name, found);
+      removed_ += model_.Take(name, ParseText(&file));
     }
   }
 
@@ -394,6 +509,7 @@ class KillInteropDeathTest : public ::testing::Test {
   Model model_;
   Model before_last_;  // Without the last step, if it had not returned.
   std::map<Step::Kind, int> kinds_;
+  std::map<Update::Kind, int> updates_;
   int removed_ = 0;  // Keys, by removals of tables.
 };
 
@@ -401,12 +517,13 @@ TEST_F(KillInteropDeathTest, AllOrNothingOfEachStep) {
   const int sessions = EnvironmentInt("VARVE_SESSIONS", 12);
   ASSERT_TRUE(children_.Passes([this] {
     std::unique_ptr<DB> db;
-    ASSERT_TRUE(Ok(DB::Open(TinyOptions(), path_, &db)));
+    Options options = TinyOptions();
+    options.merge_operator = FindMergeOperator(kOperator);
+    ASSERT_TRUE(Ok(DB::Open(options, path_, &db)));
     ColumnFamilyHandle* other = nullptr;
     // Small buffers from the beginning: RocksDB aborts if an OPTIONS file has
     // larger arenas than a buffer that was made smaller.
-    EXPECT_TRUE(
-        Ok(db->CreateColumnFamily(TinyOptions(), FamilyNames()[1], &other)));
+    EXPECT_TRUE(Ok(db->CreateColumnFamily(options, FamilyNames()[1], &other)));
     delete other;
   }));
   for (int i = 0; i < sessions; ++i) {
@@ -417,10 +534,14 @@ TEST_F(KillInteropDeathTest, AllOrNothingOfEachStep) {
   printf(
       "%d sessions: %d batches, %d ingestions, %d flushes, %d compactions, %d "
       "of some tables, %d removals of tables, %d changes of options, %d walks "
-      "in prefixes; %d keys removed with tables\n",
+      "in prefixes; %d keys removed with tables; %d puts, %d merges, %d "
+      "deletions, %d single deletions, %d deletions of ranges\n",
       sessions, kinds_[kWrite], kinds_[kIngest], kinds_[kFlush],
       kinds_[kCompact], kinds_[kCompactSome], kinds_[kDeleteFiles],
-      kinds_[kSetOptions], kinds_[kSeek], removed_);
+      kinds_[kSetOptions], kinds_[kSeek], removed_,
+      updates_[Update::Kind::kPut], updates_[Update::Kind::kMerge],
+      updates_[Update::Kind::kDelete], updates_[Update::Kind::kSingleDelete],
+      updates_[Update::Kind::kDeleteRange]);
 }
 
 }  // namespace

@@ -80,8 +80,10 @@ class RocksDbEngine : public Engine, public RocksDbLibrary {
       family_options.push_back(
           loaded.count(name) == 0
               ? NewFamilyOptions(name)
-              : NewOptions("prefix_extractor=" + setting.prefix_extractor,
-                           loaded[name]));
+              : NewOptions(
+                    "prefix_extractor=" + setting.prefix_extractor +
+                        (setting.has_ranges ? ";max_successive_merges=0" : ""),
+                    loaded[name]));
     }
     std::vector<void*> handles(names.size());
     const int count = static_cast<int>(names.size());
