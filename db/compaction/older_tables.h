@@ -34,8 +34,7 @@ class OlderTables {
   // The tables of the version's levels from `first_level` on. The version must
   // outlive this object.
   OlderTables(const Version& version, int first_level);
-  // The tables deeper than a compaction's output, and those of level 0 that are
-  // older.
+  // The tables deeper than a compaction's output, and older ones of level 0.
   explicit OlderTables(const Compaction& compaction);
   OlderTables(const OlderTables&) = delete;
   OlderTables& operator=(const OlderTables&) = delete;

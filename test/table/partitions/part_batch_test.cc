@@ -226,7 +226,7 @@ TEST_F(PartBatchTest, PartsOfAllTablesAreOneBatch) {
   EXPECT_EQ(log_.reads.load(), env_.reads);
 }
 
-// RocksDB writes all partitions of the filter before those of the index.
+// RocksDB writes all partitions of the filter before the index's.
 TEST_F(PartBatchTest, PartitionsThatAreApartAreOneBatch) {
   PartitionedForm form;
   form.block_entries = 40;
@@ -312,7 +312,7 @@ TEST_F(PartBatchTest, FailedReadsAreErrorsAndTriedAgain) {
   UseCache(1 << 20);
   const auto table = OpenParts(bytes);
   const std::vector<std::string> keys = {Numbered(10), Numbered(3990)};
-  // The parts of the last keys, but not those of the first ones.
+  // The parts of the last keys fail, and the first ones do not.
   log_.fail_from = parts.index()[parts.index().size() / 2].handle.offset;
   auto answers = LookupTogether(*table, keys);
   EXPECT_EQ(answers[0], "value 5");
