@@ -22,6 +22,11 @@ constexpr size_t kWriteBufferBytes = size_t{64} << 10;
 // A file counts as synced often after this many syncs of few bytes each.
 constexpr int kSmallSyncsBeforeFill = 8;
 
+// Close leaves up to so much allocated space. ftruncate() waits for the file
+// system's journal, which may take as long as a sync. So it would be most of
+// what it takes to close a small database, for the sake of its MANIFEST.
+constexpr uint64_t kKeptBytes = uint64_t{16} << 10;
+
 // The usual page size. On machines with larger pages only speed is lost.
 constexpr uint64_t kPageBytes = 4096;
 
@@ -84,7 +89,11 @@ Status PosixWritableFile::Close() {
   // In a child created by fork() only the parent may write and truncate the
   // file. It also writes the data that are buffered here.
   Status status = IsOwner() ? Flush() : Status::OK();
-  if (status.ok()) Release();
+  // Zeros at the end are part of the file. Space after it is not.
+  if (status.ok() && (filled_end_ > written_bytes_ ||
+                      allocated_end_ > written_bytes_ + kKeptBytes)) {
+    Release();
+  }
   // On Linux the descriptor is closed even if close reports EINTR. A second
   // close could close another thread's descriptor.
   if (close(descriptor_) != 0 && errno != EINTR && status.ok()) {

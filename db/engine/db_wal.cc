@@ -42,18 +42,45 @@ Status DBImpl::FlushWAL(bool sync) {
   return flusher_.FlushLogLocked(sync);
 }
 
+// What Close makes durable. An update of a database that is closed is in one of
+// three places:
+// - In a table that the MANIFEST names. LogAndApply synced both when it was
+//   flushed, and the directory with the names of the table and of the log that
+//   follows.
+// - In a log. One sync of that log makes it durable, with the name if the
+//   directory was not synced since the log was created. The log also holds what
+//   manual_wal_flush left in a buffer, and what was stored into a mapping.
+// - With disable_wal, in a memtable alone. CloseLocked has flushed it.
+// So nothing is left to sync if the newest log is the only one and has no
+// record but the one that names its predecessor. That record is needed only for
+// updates after it. Without it, as after a power cut directly after the flush,
+// the log is empty. The same is true of a log that an Open created, and whose
+// name nothing depends on yet.
+//
+// A log whose updates were all synced is synced again: that is one more system
+// call at the end of a session, and no state to keep for it at each write.
 Status DBImpl::SyncLogAtClose() {
   const WriteQueue::Exclusive leader(&core_.write_queue);
   MutexLock lock(core_.mutex());
   // After other failures the log still holds all written updates.
-  return core_.wals.has_failed() ? core_.control.error()
-                                 : flusher_.FlushLogLocked(true);
+  if (core_.wals.has_failed()) return core_.control.error();
+  if (core_.wals.OldestLocked() == core_.wals.NewestLocked() &&
+      core_.wals.UpdateBytes() == 0) {
+    return core_.directory.Verify();
+  }
+  return flusher_.FlushLogLocked(true);
 }
 
 // Records in the MANIFEST the last update in the logs, if they hold any that no
 // table has. Without it, a log that is later deleted, emptied or replaced by an
 // older copy looks like one that never held more. May release the mutex and
 // reacquire it.
+//
+// The record is not synced, because no update depends on it: the logs are
+// synced before it is written, so it never names an update that a power cut can
+// take. A power cut soon after Close may lose the record, and then such a log
+// is not noticed. It may also tear it. Recovery takes that for an edit that was
+// being written, and begins a new MANIFEST.
 void DBImpl::NoteLogsEndLocked() {
   if (core_.is_read_only ||
       !core_.default_family.memtables().HasBegunLocked() ||
@@ -72,7 +99,7 @@ void DBImpl::NoteLogsEndLocked() {
   // Later updates were in no log, and are in tables.
   edit.SetLogsEnd(core_.wals.last_logged());
   const Status status =
-      core_.versions->LogAndApply(core_.default_family.versions(), &edit);
+      core_.versions->AppendLastLocked(core_.default_family.versions(), &edit);
   if (!status.ok()) {
     // No update depends on it: the logs are synced.
     Log(LogLevel::kWarn, &core_.log, "the end of the logs is not noted: %s",

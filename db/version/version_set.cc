@@ -312,6 +312,26 @@ Status VersionSet::LogAndApply(std::span<const FamilyEdit> edits) {
   return status;
 }
 
+Status VersionSet::AppendLastLocked(FamilyVersions* family, VersionEdit* edit) {
+  mutex()->AssertHeld();
+  while (writing_) writing_done_.Wait(mutex());
+  if (manifest_ == nullptr) return LogAndApply(family, edit);
+  const FamilyEdit one{family, edit};
+  CompleteEdits(std::span(&one, 1), min_log_number_to_keep_);
+  std::string record;
+  edit->EncodeTo(&record);
+  Status status = CheckEdits(std::span(&one, 1), {record});
+  if (!status.ok()) return status;
+  writing_ = true;
+  mutex()->Unlock();
+  status = manifest_->AddRecord(record, true);
+  mutex()->Lock();
+  if (manifest_->failed()) manifest_.reset();  // The file's content is unknown.
+  writing_ = false;
+  writing_done_.SignalAll();
+  return status;
+}
+
 Status VersionSet::CheckEdits(std::span<const FamilyEdit> edits,
                               const std::vector<std::string>& records) const {
   // The ids and names of live families, if the group changes them.

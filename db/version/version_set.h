@@ -73,6 +73,11 @@ class VersionSet {
   // of edits.
   Status LogAndApply(std::span<const FamilyEdit> edits)
       VARVE_REQUIRES(kDbMutex);
+  // Writes the edit to the MANIFEST without a sync. It may change no version,
+  // no log number and no family. No edit may follow, because a power cut may
+  // damage this one. If there is no MANIFEST to add to, does LogAndApply.
+  Status AppendLastLocked(FamilyVersions* family, VersionEdit* edit)
+      VARVE_REQUIRES(kDbMutex);
   // Creates families, all or none. They get the next ids, and need logs from
   // `log_number` on. `tables`, if not null, adds tables to the last of them in
   // the same step. Returns NotSupported if there are not so many ids.

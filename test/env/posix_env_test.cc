@@ -224,6 +224,19 @@ TEST_F(PosixEnvTest, CloseGivesBackPreallocatedSpace) {
   EXPECT_LE(info.st_blocks, 64);
 }
 
+// It takes longer than it is worth.
+TEST_F(PosixEnvTest, CloseKeepsLittlePreallocatedSpace) {
+  std::unique_ptr<WritableFile> file;
+  ASSERT_TRUE(env_->NewWritableFile(Path("f"), FileOptions(), &file).ok());
+  file->Allocate(0, 16 << 10);
+  ASSERT_TRUE(file->Append("abc").ok());
+  ASSERT_TRUE(file->Close().ok());
+  struct stat info;
+  ASSERT_EQ(stat(Path("f").c_str(), &info), 0);
+  EXPECT_EQ(info.st_size, 3);
+  EXPECT_LE(info.st_blocks, 64);
+}
+
 TEST_F(PosixEnvTest, FileThatIsSyncedOftenEndsInZerosUntilItIsClosed) {
   constexpr size_t kAhead = 4096;
   FileOptions options{.sync_ahead_bytes = kAhead};
