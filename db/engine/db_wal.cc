@@ -68,6 +68,9 @@ Status DBImpl::SyncLogAtClose() {
       core_.wals.UpdateBytes() == 0) {
     return core_.directory.Verify();
   }
+  // Before the sync, which makes both durable. After it, the release would wait
+  // for the file system's journal once more.
+  core_.wals.ReleaseSpaceLocked();
   return flusher_.FlushLogLocked(true);
 }
 

@@ -7,6 +7,7 @@
 #include <set>
 #include <utility>
 
+#include "db/version/logs_end_note.h"
 #include "db/version/version_builder.h"
 #include "db/wal/wal_reader.h"
 #include "env/file_names.h"
@@ -347,6 +348,10 @@ Status ReadManifest(Env* env, const std::string& db_path,
   status = replay.Finish();
   if (!status.ok()) return status.Annotate(path);
   CorrectLevelDbSizes(env, db_path, *state);
+  if (!state->logs_end && !state->torn_tail) {
+    state->logs_end = ReadLogsEndNote(env, db_path, state->manifest_number,
+                                      state->manifest_end);
+  }
 
   // CreateFamiliesLocked gives no larger one to a family.
   status = CheckFamilyId(state->max_column_family);

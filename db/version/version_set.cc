@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "db/version/edit_rules.h"
+#include "db/version/logs_end_note.h"
 #include "db/version/version_builder.h"
 #include "env/file_names.h"
 #include "monitoring/span.h"
@@ -315,7 +316,16 @@ Status VersionSet::LogAndApply(std::span<const FamilyEdit> edits) {
 Status VersionSet::AppendLastLocked(FamilyVersions* family, VersionEdit* edit) {
   mutex()->AssertHeld();
   while (writing_) writing_done_.Wait(mutex());
-  if (manifest_ == nullptr) return LogAndApply(family, edit);
+  if (manifest_ == nullptr) {
+    writing_ = true;
+    mutex()->Unlock();
+    Status status = WriteLogsEndNote(env_, db_path_, manifest_number_,
+                                     edit->logs_end().value_or(0));
+    mutex()->Lock();
+    writing_ = false;
+    writing_done_.SignalAll();
+    return status;
+  }
   const FamilyEdit one{family, edit};
   CompleteEdits(std::span(&one, 1), min_log_number_to_keep_);
   std::string record;

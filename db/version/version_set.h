@@ -73,9 +73,9 @@ class VersionSet {
   // of edits.
   Status LogAndApply(std::span<const FamilyEdit> edits)
       VARVE_REQUIRES(kDbMutex);
-  // Writes the edit to the MANIFEST without a sync. It may change no version,
-  // no log number and no family. No edit may follow, because a power cut may
-  // damage this one. If there is no MANIFEST to add to, does LogAndApply.
+  // Writes an edit with the logs' end, and nothing else, without a sync. No
+  // edit may follow, because a power cut may damage this one. If there is no
+  // MANIFEST to add to, writes a note: see db/version/logs_end_note.h.
   Status AppendLastLocked(FamilyVersions* family, VersionEdit* edit)
       VARVE_REQUIRES(kDbMutex);
   // Creates families, all or none. They get the next ids, and need logs from

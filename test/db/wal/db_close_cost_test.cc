@@ -38,6 +38,14 @@ class DbCloseCostTest : public DbTestBase {
     return count;
   }
 
+  size_t FilesIn(const std::string& ending) {
+    std::vector<std::string> names;
+    EXPECT_TRUE(Ok(env_.GetChildren(path_, &names)));
+    return static_cast<size_t>(std::count_if(
+        names.begin(), names.end(),
+        [&](const auto& name) { return name.ends_with(ending); }));
+  }
+
   // Cuts the power after a Close, and expects the keys with their own names as
   // values. Everything that was not synced is lost, or some of it is torn.
   void ExpectAfterPowerCuts(const std::vector<std::string>& keys) {
@@ -97,6 +105,24 @@ TEST_F(DbCloseCostTest, AfterAWriteOneSyncOfTheLog) {
     EXPECT_EQ(CountClose(kSyncs | kCreateOperation | kRenameOperation), 1u);
     ExpectAfterPowerCuts({"a", "b"});
   }
+}
+
+// Such a database was opened without a MANIFEST of its own. Besides the log,
+// the directory is synced, which has a new log of the old name.
+TEST_F(DbCloseCostTest, AfterAWriteWhereNothingWasLeftToDoTwoSyncs) {
+  Do("open, put a a, flush");
+  Close();
+  Do("open, put b b");
+  EXPECT_EQ(CountClose(kSyncs | kRenameOperation), 2u);
+  EXPECT_EQ(FilesIn(".dbtmp"), 1u);  // The note.
+  Open();
+  EXPECT_EQ(Get("b"), "b");
+  EXPECT_EQ(FilesIn(".dbtmp"), 0u);
+  Flush();
+  Close();
+  Do("open, put b b");
+  Close();
+  ExpectAfterPowerCuts({"a", "b"});
 }
 
 TEST_F(DbCloseCostTest, AfterASyncedWriteOneSync) {

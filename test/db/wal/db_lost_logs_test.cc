@@ -130,6 +130,98 @@ TEST_F(DbLostLogsTest, ACopyFromAnEarlierSessionIsNoticed) {
   ExpectNoticed(".log");
 }
 
+// A database that was opened without pending work has a note beside its
+// MANIFEST (db/version/logs_end_note.h).
+class DbLostLogsWithANoteTest : public DbLostLogsTest {
+ protected:
+  void SetUp() override {
+    DbLostLogsTest::SetUp();
+    Flush();
+    Close();
+    Open();
+    PutSynced("b", "2");
+    Close();
+    const std::vector<std::string> files = FilesEndingIn(path_, ".dbtmp");
+    ASSERT_EQ(files.size(), 1u);
+    note_ = files[0];
+  }
+  Status OpenStrictly() {
+    return OpenAs(WalRecoveryMode::kAbsoluteConsistency);
+  }
+
+  std::string note_;
+};
+
+TEST_F(DbLostLogsWithANoteTest, AMissingOneIsNoticed) {
+  std::filesystem::remove(Log());
+  ExpectNoticed(".log");
+}
+
+TEST_F(DbLostLogsWithANoteTest, AnEmptiedOneIsNoticed) {
+  std::filesystem::resize_file(Log(), 0);
+  ExpectNoticed(".log");
+}
+
+TEST_F(DbLostLogsWithANoteTest, TheNoteGoesWithTheNextOpen) {
+  ASSERT_TRUE(Ok(DB::OpenForReadOnly(options_, path_, &db_)));
+  EXPECT_EQ(Get("b"), "2");
+  db_.reset();
+  EXPECT_TRUE(std::filesystem::exists(note_));
+  ASSERT_TRUE(Ok(OpenStrictly()));
+  EXPECT_EQ(Get("b"), "2");
+  EXPECT_FALSE(std::filesystem::exists(note_));
+  EXPECT_EQ(Noticed(), 0u);
+}
+
+// As after a power cut, or for another MANIFEST.
+TEST_F(DbLostLogsWithANoteTest, ADamagedNoteIsNone) {
+  const std::string bytes = ReadWholeFile(note_);
+  std::vector<std::string> damaged = {bytes + "x"};
+  for (size_t i = 0; i < bytes.size(); ++i) {
+    damaged.push_back(bytes.substr(0, i));
+    damaged.push_back(bytes);
+    damaged.back()[i] = static_cast<char>(damaged.back()[i] ^ 1);
+  }
+  CopyDirectory(path_, dir_.Sub("whole"));
+  for (const std::string& text : damaged) {
+    CopyDirectory(dir_.Sub("whole"), path_);
+    WriteWholeFile(note_, text);
+    std::filesystem::resize_file(Log(), 0);
+    ASSERT_TRUE(Ok(OpenStrictly()));
+    EXPECT_EQ(Get("a"), "1");
+    EXPECT_EQ(Get("b"), "NotFound");
+    db_.reset();
+  }
+}
+
+TEST_F(DbLostLogsWithANoteTest, ANoteOfAnotherMomentIsNone) {
+  const std::string manifest = FilesStartingWith(path_, "MANIFEST").back();
+  WriteWholeFile(manifest, ReadWholeFile(manifest) + std::string(7, '\0'));
+  // Zeros at the end are no edit. So it ends where it ended.
+  std::filesystem::resize_file(Log(), 0);
+  EXPECT_TRUE(OpenStrictly().IsCorruption());
+  ASSERT_TRUE(Ok(OpenAs(WalRecoveryMode::kPointInTime)));
+  Put("c", "3");
+  Flush();
+  Close();
+  // The new MANIFEST has another number.
+  WriteWholeFile(note_, std::string(28, 'n'));
+  ASSERT_TRUE(Ok(OpenStrictly()));
+  EXPECT_EQ(Get("c"), "3");
+}
+
+TEST_F(DbLostLogsWithANoteTest, DestroyRemovesTheNote) {
+  ASSERT_TRUE(Ok(DestroyDB(path_, options_)));
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(DbLostLogsWithANoteTest, RepairKeepsAllUpdates) {
+  ASSERT_TRUE(Ok(RepairDB(path_, options_)));
+  ASSERT_TRUE(Ok(OpenStrictly()));
+  EXPECT_EQ(Get("a"), "1");
+  EXPECT_EQ(Get("b"), "2");
+}
+
 TEST_F(DbLostLogsTest, EachLengthOfTheLogIsNoticed) {
   for (int i = 0; i < 5; ++i) PutSynced(Key(i), std::string(30, 'v'));
   Close();
