@@ -135,8 +135,8 @@ class Completion {
     return files;
   }
 
-  // Takes the tables of level 0 whose ages are between those of the inputs. The
-  // output then has their place in the order of ages.
+  // Takes the tables of level 0 whose ages are between the ages of the inputs.
+  // The output then has their place in the order of ages.
   bool TakeBetween(Compaction* c) const {
     const auto& files = version_.files(0);  // Newest first.
     const auto is_input = [c](const FileMetaData* file) {

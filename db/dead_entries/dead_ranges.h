@@ -17,14 +17,14 @@
 // *known* or a *candidate*. Known: no key in it is live for a reader at S or
 // later, up to the present. Candidate: no value was written into it since the
 // write with number S. Nothing is said about values from before that. `last` is
-// the sequence number that writers publish last.
+// the last sequence number that is visible (db/write/publication_order.h).
 //
 // *Transitions.*
 // T1 cut: before a leader publishes the number Q of a group, it replaces the
 //    set by one whose ranges do not contain the keys of the group's values,
 //    release. Then it publishes Q in `last`, release.
 // T2 learn: a reader with the number R has walked a range and found nothing
-//    live. It becomes leader, if that is possible at once. If `last` is R, the
+//    live. It becomes leader, if nobody writes (TryLead). If `last` is R, the
 //    range is known with S = R. If not, it is a candidate with S = `last`; and
 //    a candidate with S <= R that lies inside the walked range is known, with
 //    its S = R. The leader stores the new set, release.
@@ -33,7 +33,8 @@
 // T4 drop: a leader removes ranges, release.
 //
 // *Invariants.*
-// I1 Only a leader stores to `current_` and to `last`.
+// I1 Only a leader stores to `current_`. It does T2 and T4 only when nobody
+//    inserts, so that `last` does not change meanwhile.
 // I2 Each range in the set has no key that got a value with a number in (S,
 //    `last`].
 // I3 A known range has no key that is live at S. So by I2 it has none that is
@@ -48,8 +49,8 @@
 // *Bad interleavings prevented.*
 // B1 A writer has looked at the set, found nothing to cut, and is suspended
 //    before it publishes Q. A reader at R < Q walks the range and stores it. A
-//    later reader at Q skips the new value. T2 requires leadership, so no write
-//    is in progress; and then `last` is not R, or Q is not begun.
+//    later reader at Q skips the new value. In T2 no
+//    write is in progress; so `last` is not R, or Q is not begun.
 // B2 A write of Q ends between a reader's walk at R < Q and its T2. T2 sees
 //    that `last` is not R. The range is only a candidate. A second walk, at R2
 //    >= S, sees what was written before S; T1 cut the candidate for what was
@@ -67,7 +68,7 @@
 //    so a reader with R >= Q sees that another one is current.
 //
 // *Freshness and progress.* A reader may miss the newest ranges, and then
-// walks. A reader never waits: if there is a leader, it learns nothing. Writers
+// walks. A reader never waits: if somebody writes, it learns nothing. Writers
 // wait for a learning reader as for the leader of a small group.
 //
 // *Reclamation.* Epochs (util/threads/epoch.h). At most kMaxRanges known ranges

@@ -313,7 +313,19 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   Status CheckBatch(const WriteOptions& options, WriteBatch* batch,
                     const WriteQueue::SingleUpdate* update);
   [[gnu::noinline]] Status CheckUpdates(WriteBatch* batch);
+  // Of a group that is logged.
+  struct Written {
+    SequenceNumber first;
+    SequenceNumber next;  // After its last update.
+    size_t bytes;
+    bool has_families;  // Beside the default one.
+  };
   Status CommitGroup(WriteQueue::Writer* leader);
+  [[gnu::noinline]] Status InsertOverlapping(const WriteQueue::Group& group,
+                                             const Written& written);
+  void InsertAll(const WriteQueue::Group& group);
+  void CountWritten(const WriteQueue::Group& group, Written written);
+  [[gnu::noinline]] void ForgetDeadRanges();
   [[gnu::noinline]] Status CommitAndWake(WriteQueue::Writer* leader);
   Status Insert(const WriteQueue::Writer& writer);
   [[gnu::noinline]] bool BoundsMerges(const WriteQueue::Writer& writer);

@@ -83,6 +83,7 @@ Status DBImpl::WriteInGroup(const WriteOptions& options,
     if (core_.write_queue.Join(&writer) == WriteQueue::Role::kDone) {
       return mine->status;
     }
+    core_.write_queue.AwaitIdle();
     status = admission_.MakeRoom(&write);
     if (status.ok() && write.MayGo()) {
       CommitPreparedGroup(&writer);

@@ -57,9 +57,18 @@ class ActiveMemTables final : public MemTableChooser {
   const FamilySet& families_;
 };
 
+// Sets *status if one of the group's inserts has failed.
+[[gnu::always_inline]] inline void TakeError(const WriteQueue::Group& group,
+                                             Status* status) {
+  group.ForEach([status](WriteQueue::Writer* writer) {
+    if (!writer->status.ok()) *status = writer->status;
+  });
+}
+
 // Once for each group, by its leader.
-void CountGroup(StatisticsImpl* stats, const WriteQueue::Writer& leader,
-                uint64_t keys, uint64_t bytes) {
+[[gnu::always_inline]] inline void CountGroup(StatisticsImpl* stats,
+                                              const WriteQueue::Writer& leader,
+                                              uint64_t keys, uint64_t bytes) {
   if (stats == nullptr || !stats->counts()) return;
   const bool logged = !leader.disable_wal;
   if (keys == 1) [[likely]] {
@@ -279,6 +288,7 @@ template <bool kConditional>
       case WriteQueue::Role::kDone:
         break;
       case WriteQueue::Role::kLeader:
+        if (kConditional) core_.write_queue.AwaitIdle();
         status = write.touched.HasOthers() && !write.touched.AreLive()
                      ? DroppedFamilyError()
                      : admission_.MakeRoom(&write);
@@ -335,8 +345,8 @@ inline Status DBImpl::Insert(const WriteQueue::Writer& writer) {
   return InsertBatch(writer.batch->Data(), &memtables);
 }
 
-// For the leader, after the inserts of a batch that updates families beside the
-// default one. Subtracts their bytes from *default_bytes.
+// For the leader, about a batch that updates families beside the default one.
+// Subtracts their bytes from *default_bytes.
 void DBImpl::CountInFamilies(const WriteQueue::Writer& writer,
                              size_t* default_bytes) {
   for (const auto& [id, bytes] : WriteBatchInternal::Families(*writer.batch)) {
@@ -375,6 +385,38 @@ void DBImpl::InsertMerging(const WriteQueue::Group& group) {
   });
 }
 
+// For the leader of a group.
+[[gnu::always_inline]] inline void DBImpl::InsertAll(
+    const WriteQueue::Group& group) {
+  core_.write_queue.InsertAll(
+      group, [this](WriteQueue::Writer * writer)
+                 __attribute__((always_inline)) {
+                   const LocalSpan span(writer->spans, "memtable insert");
+                   writer->status = Insert(*writer);
+                 });
+}
+
+// For the leader of a group, after its inserts and before its end, or instead
+// of its inserts. Later memtables and logs are chosen by what is counted here.
+[[gnu::always_inline]] inline void DBImpl::CountWritten(
+    const WriteQueue::Group& group, Written written) {
+  const WriteQueue::Writer& leader = *group.first;
+  CountGroup(core_.stats, leader, written.next - written.first, written.bytes);
+  if (written.has_families) [[unlikely]] {
+    group.ForEach([&](const WriteQueue::Writer* writer) {
+      if (!writer->is_refused) CountInFamilies(*writer, &written.bytes);
+    });
+  }
+  core_.default_family.pace().CountWritten(written.bytes, !leader.disable_wal);
+}
+
+// For the leader.
+void DBImpl::ForgetDeadRanges() {
+  for (ColumnFamily* const family : core_.families.live()) {
+    family->dead_walks()->leader_ranges()->Clear();
+  }
+}
+
 // As CommitGroup, for a leader that others wait for.
 Status DBImpl::CommitAndWake(WriteQueue::Writer* leader) {
   Status status = CommitGroup(leader);
@@ -384,13 +426,19 @@ Status DBImpl::CommitAndWake(WriteQueue::Writer* leader) {
 
 // Writes the group to the log and the memtables, and leaves the queue.
 Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
-  if (leader->sync)
-    core_.write_queue.DelayGroupCommit(leader, core_.wals.group_sync_us() / 2);
-  const WriteQueue::Group group = core_.write_queue.Form(leader);
+  WriteQueue& queue = core_.write_queue;
+  if (leader->sync) {
+    queue.AwaitIdle();
+    queue.DelayGroupCommit(leader, core_.wals.group_sync_us() / 2);
+  }
+  const WriteQueue::Group group = queue.Form(leader);
   GroupSpans spans(group);
+  bool overlaps = queue.Overlaps(group);
   MemTable* const memtable = core_.default_family.memtable();
-  // Only the leader, which is this thread, changes both.
-  const SequenceNumber first = core_.versions->LastSequence() + 1;
+  // Only the leader, which is this thread, gives numbers to updates.
+  SequenceNumber first = core_.versions->LastSequence() + 1;
+  if (overlaps) [[unlikely]]
+    first = queue.order().LastIssued(first - 1) + 1;
   SequenceNumber next = first;
   size_t bytes = 0;
   bool has_families = false;
@@ -427,31 +475,31 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
     status = core_.wals.SyncForGroupLocked();
   }
   spans.Mount();
+  if (overlaps && (bounds_merges || !status.ok())) [[unlikely]] {
+    queue.AwaitIdle();
+    overlaps = false;
+  }
   if (!core_.default_family.dead_walks()->ranges().empty() || has_families)
       [[unlikely]]
     CutDeadRanges(core_.families, group);
+  if (overlaps) [[unlikely]] {
+    return InsertOverlapping(group, {first, next, bytes, has_families});
+  }
   if (status.ok()) {
     const PerfTimer timer(core_.env, &GetPerfContext()->write_memtable_time);
     if (bounds_merges) [[unlikely]] {
       InsertMerging(group);
     } else {
-      core_.write_queue.InsertAll(group, [this](WriteQueue::Writer* writer) {
-        const LocalSpan span(writer->spans, "memtable insert");
-        writer->status = Insert(*writer);
-      });
+      InsertAll(group);
     }
-    group.ForEach([&status](WriteQueue::Writer* writer) {
-      if (!writer->status.ok()) status = writer->status;
-    });
+    TakeError(group, &status);
   }
   if (status.ok()) {
     core_.versions->SetLastSequence(next - 1);
     if (!leader->disable_wal) core_.wals.SetLastLogged(next - 1);
   } else {
     // Its numbers will be used again, for updates that may be in the memtable.
-    for (ColumnFamily* const family : core_.families.live()) {
-      family->dead_walks()->leader_ranges()->Clear();
-    }
+    ForgetDeadRanges();
     // The log's end is unknown: nothing may be written after it.
     MutexLock lock(core_.mutex());
     if (!refused) core_.wals.FailLocked();
@@ -459,14 +507,48 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
     core_.events.DeliverLocked();
   }
   VARVE_PROBE(group_commit, next - first, bytes, leader->sync, status.ok());
-  CountGroup(core_.stats, *leader, next - first, bytes);
-  if (has_families) [[unlikely]] {
-    group.ForEach([&](const WriteQueue::Writer* writer) {
-      if (!writer->is_refused) CountInFamilies(*writer, &bytes);
-    });
+  CountWritten(group, {first, next, bytes, has_families});
+  queue.Leave(group, status);
+  return status;
+}
+
+// Does the rest of CommitGroup for a group that is logged, without holding up
+// the next leader.
+Status DBImpl::InsertOverlapping(const WriteQueue::Group& group,
+                                 const Written& written) {
+  const WriteQueue::Writer& leader = *group.first;
+  if (!leader.disable_wal) core_.wals.SetLastLogged(written.next - 1);
+  CountWritten(group, written);
+  PublicationOrder::Ticket ticket;
+  core_.write_queue.order().Issue(&ticket, written.next - 1);
+  core_.write_queue.HandOver(group);
+  {
+    const PerfTimer timer(core_.env, &GetPerfContext()->write_memtable_time);
+    InsertAll(group);
   }
-  core_.default_family.pace().CountWritten(bytes, !leader->disable_wal);
-  core_.write_queue.Leave(group, status);
+  Status status;
+  TakeError(group, &status);
+  if (!status.ok()) [[unlikely]] {
+    ticket.failed = true;
+    MutexLock lock(core_.mutex());
+    // Later groups may be in the log, and are not visible.
+    core_.wals.FailLocked();
+    core_.control.SetErrorLocked(status, "inserting");
+    core_.events.DeliverLocked();
+  }
+  if (!core_.write_queue.order().Complete(
+          &ticket, core_.versions->mutable_last_sequence()) &&
+      status.ok()) [[unlikely]] {
+    MutexLock lock(core_.mutex());
+    status = core_.control.error();
+  }
+  VARVE_PROBE(group_commit, written.next - written.first, written.bytes, false,
+              status.ok());
+  core_.write_queue.Answer(group, status);
+  if (!status.ok()) [[unlikely]] {
+    const WriteQueue::Exclusive exclusive(&core_.write_queue);
+    ForgetDeadRanges();
+  }
   return status;
 }
 

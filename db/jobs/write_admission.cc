@@ -145,6 +145,7 @@ Status WriteAdmission::AwaitStop(PendingWrite* write, ColumnFamily** family) {
 // ---- As the leader ----------------------------------------------------------
 
 Status WriteAdmission::ReplaceOrPause(PendingWrite* write) {
+  core_.write_queue.AwaitIdle();
   Status status = ReplaceAndPlan(write);
   if (status.ok() && write->MayGo() && core_.control.gate().TakeWakeRequest()) {
     write->next = PendingWrite::Next::kGoAndWake;

@@ -124,6 +124,10 @@ class VersionSet {
   const std::atomic<SequenceNumber>* last_sequence() const {
     return &last_sequence_;
   }
+  // For PublicationOrder.
+  std::atomic<SequenceNumber>* mutable_last_sequence() {
+    return &last_sequence_;
+  }
   void SetLastSequence(SequenceNumber sequence) {
     // release pairs with the acquire of LastSequence.
     last_sequence_.store(sequence, std::memory_order_release);

@@ -6,17 +6,19 @@
 // anyway (WriteGate).
 //
 // *Words and states.*
-//   `published`: the last sequence number that is visible. A leader stores it.
+//   `published`: the last sequence number that is visible. A leader stores it,
+//   or a thread to which publication_order.h gives the turn.
 //   `awaited`: the bit of the gate. A waiter sets it; a leader that is about to
 //   write clears it, and wakes all waiters after its write.
 //   `round_`: the number of wake-ups, under mutex_.
 // *Transitions.*
-//   T1 arm: a waiter loads `round_`, then leads the write queue. As the leader
-//      it sets `awaited`, and leaves.
+//   T1 arm: a waiter loads `round_`, then leads the write queue and waits until
+//      all earlier groups are visible. Then it sets `awaited`, and leaves.
 //   T2 look: it loads `published`. If that suffices, it does not sleep.
 //   T3 sleep: under mutex_, as long as `round_` is what T1 loaded.
 //   T4 take: a leader that is about to write tests and clears `awaited`.
-//   T5 publish: the leader stores `published`, and leaves the queue.
+//   T5 publish: `published` is stored, and the leader leaves the queue, in
+//      either order.
 //   T6 wake: if T4 found the bit, the leader adds one to `round_` under mutex_
 //      and signals. A leader that publishes in another way than by a write also
 //      does T6, always.
@@ -26,16 +28,15 @@
 //      T6 and T1 there).
 //   I2 A leader that cleared the bit does T6, whether its write succeeds or
 //   not.
-// *Why no wake-up is lost.* A leader is before or after a waiter's T1. If
-// before,
-//   its T5 is before the end of its leadership and so before T2, which sees its
+// *Why no wake-up is lost.* A leader is before or after a waiter's T1. If it is
+//   before, its T5 is before the end of T1 and so before T2, which sees its
 //   number. If after, it finds the bit at T4, unless a leader in between has
 //   cleared it; the first one after T1 that writes does T6, after T1 has loaded
 //   `round_`. So T3 does not begin, or ends.
 // *Bad interleavings prevented.*
 //   B1 A leader tests the gate, the waiter arms and looks, the leader publishes
-//      and does not know of the waiter. The waiter arms as a leader, which it
-//      is only when the other leader has left the queue.
+//      and does not know of the waiter. The waiter arms as a leader, when the
+//      other one's updates are visible.
 //   B2 A leader clears the bit for one waiter, another waiter arms and looks,
 //      and the leader's T6 comes. The second waiter's bit is set again, and it
 //      wakes for nothing.

@@ -38,7 +38,8 @@
 //      acq_rel, and waits for T7. The leader waits for 0, acquire.
 //   T6 hand over: if the group's last writer is `tail_`, compare-and-swap
 //      `tail_` to null, release. Otherwise wait until that writer has a `next`
-//      and give kLeader to the `next`, exchange, acq_rel.
+//      and give kLeader to the `next`, exchange, acq_rel. It comes after T5, or
+//      before T4 if the group overlaps with the next one.
 //   T7 done: the leader gives kDone to each follower, exchange, acq_rel.
 //   T8 delay: the leader stores the number of missing writers in `awaited_`. It
 //      sleeps if `tail_` is then the last writer that it counted. Both accesses
@@ -52,6 +53,8 @@
 //   I3 The leader does not access a writer after that writer's T7, and a
 //      follower does not access the leader after its own T5. Both may still use
 //      the address.
+//   I4 If a group's updates may be still in insertion, `overlaps_left_` is not
+//      0. So a leader that finds 0 knows that all earlier groups are visible.
 // *Why each order is needed.*
 //   T6 is a release and pairs with the next T1, or with the wait for kLeader.
 //   So a leader sees all that earlier leaders did to the log and to the other
@@ -85,6 +88,10 @@
 // suspended between T1 and T2 delays the writers after it. A follower
 // suspended while it inserts delays its group. Writers wait for space outside
 // the queue (DBImpl::Write), so that they do not delay other writers.
+// *Overlap.* Among several writers, a leader hands over before it inserts. The
+// groups then become visible in their order (publication_order.h), and work
+// that requires that nobody inserts begins with AwaitIdle. A lone writer does
+// without: it keeps its leadership until its updates are visible.
 // *Reclamation.* None: Writers are on their threads' stacks. A wake-up may come
 // late and reach a later user of the address (util/base/futex.h).
 
@@ -92,6 +99,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "db/write/publication_order.h"
 #include "table/block/internal_key.h"
 #include "varve/options.h"
 #include "varve/slice.h"
@@ -185,10 +193,10 @@ class WriteQueue {
     std::atomic<uint32_t> inserting_{0};
   };
 
-  // Returns whether the queue is empty.
+  // Returns whether the queue is empty and all updates are inserted.
   bool IsIdle() const {
     // relaxed: called only when the process has no other thread.
-    return tail_.load(std::memory_order_relaxed) == nullptr;
+    return tail_.load(std::memory_order_relaxed) == nullptr && order_.IsIdle();
   }
 
   // Writers whose batches are written to the log together, the leader first.
@@ -197,7 +205,7 @@ class WriteQueue {
 
     // Calls `function` with each writer.
     template <typename Function>
-    void ForEach(Function function) const {
+    [[gnu::always_inline]] void ForEach(Function function) const {
       for (Writer* writer = first;; writer = Next(writer)) {
         function(writer);
         if (writer == last) return;
@@ -209,11 +217,13 @@ class WriteQueue {
     size_t count = 1;
   };
 
-  // Holds leadership of a group of one for the object's lifetime.
+  // Holds leadership of a group of one for the object's lifetime. Nobody
+  // inserts meanwhile.
   class Exclusive {
    public:
     explicit Exclusive(WriteQueue* queue) : queue_(queue) {
       static_cast<void>(queue_->Join(&writer_));  // Can only lead.
+      queue_->AwaitIdle();
     }
     ~Exclusive() { Leave(); }
     Exclusive(const Exclusive&) = delete;
@@ -241,8 +251,8 @@ class WriteQueue {
   // REQUIRES: the caller holds no mutex that a leader takes.
   [[nodiscard]] Role Join(Writer* writer);
 
-  // Joins as the leader, like Join, if nobody leads. Otherwise returns false at
-  // once. `writer` has no batch.
+  // Joins as the leader, like Join, if nobody leads or inserts. Otherwise
+  // returns false at once. `writer` has no batch.
   [[nodiscard]] bool TryLead(Writer* writer);
 
   // Waits up to `limit_us` for more writers to join. A leader calls it before
@@ -255,11 +265,27 @@ class WriteQueue {
   // size limit, or to one whose condition does not hold after the others.
   Group Form(Writer* leader) const;
 
+  // For a leader, before work that must not run while earlier groups insert:
+  // waits until all of these are visible.
+  void AwaitIdle() { order_.AwaitIdle(); }
+
+  // For a leader that has formed its group. Returns whether it should hand over
+  // before it inserts, and publish by order(). If not, all earlier groups are
+  // visible.
+  bool Overlaps(const Group& group) {
+    if (overlaps_left_ == 0 && group.count == 1 && !group.first->waited)
+        [[likely]] {
+      return false;
+    }
+    return DecideOverlap(group);
+  }
+  PublicationOrder& order() { return order_; }
+
   // Runs `insert`, a function of a Writer, for each writer of the group. The
   // leader calls this. Each insert runs on the follower's thread or on the
   // leader's. Waits for all of them; then the status of each writer is set.
   template <typename Insert>
-  void InsertAll(const Group& group, Insert insert) {
+  [[gnu::always_inline]] void InsertAll(const Group& group, Insert insert) {
     if (group.count == 1) return insert(group.first);
     AssignInserts(group);
     group.ForEach([&](Writer* writer) {
@@ -274,6 +300,10 @@ class WriteQueue {
 
   // Hands leadership to the next writer, then gives `status` to the group.
   void Leave(const Group& group, const Status& status);
+  // Does the first half of Leave. The caller still has its group, and must call
+  // Answer.
+  void HandOver(const Group& group);
+  void Answer(const Group& group, const Status& status);
 
  private:
   static Writer* Next(const Writer* writer) {
@@ -282,9 +312,10 @@ class WriteQueue {
   }
   static void Give(Writer* writer, uint32_t state);
   // Adds the followers to a group of its leader.
-  [[gnu::noinline]] static void AddWriters(Group* group);
+  [[gnu::noinline]] void AddWriters(Group* group) const;
   void AssignInserts(const Group& group);
   void AwaitInserts(Writer* leader);
+  [[gnu::noinline]] bool DecideOverlap(const Group& group);
   void AnnounceArrival();
   void YieldDuringDelay(uint64_t deadline_ns);
 
@@ -302,6 +333,10 @@ class WriteQueue {
   uint32_t yield_backoff_ = 0;
   uint32_t yields_to_skip_ = 0;
   uint32_t good_yields_ = 0;  // Since the last slow one.
+  // The number of groups that overlap, even if no other writer comes.
+  uint32_t overlaps_left_ = 0;
+
+  PublicationOrder order_;
 };
 
 }  // namespace varve
