@@ -60,6 +60,13 @@ class Installed(ExampleCase):
                         build / "column_families", kind == "shared",
                         library_dir(), "lake 17: a shell\nlake 19: a leaf\n")
 
+    def test_follow_builds(self):
+        """The example of streams, which its own test runs."""
+        build = WORK / "cmake-follow"
+        build_by_cmake(SOURCE / "examples" / "follow", build, PREFIX, "shared",
+                       "-DCMAKE_CXX_FLAGS=-Wall -Wextra -Werror")
+        self.assertTrue(needs_libvarve(build / "follow"))
+
     def test_other_cmakes(self):
         """Those that VARVE_TEST_CMAKES names, from 3.16 on."""
         for cmake in os.environ.get("VARVE_TEST_CMAKES", "").split():
