@@ -478,6 +478,11 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
   if (overlaps && (bounds_merges || !status.ok())) [[unlikely]] {
     queue.AwaitIdle();
     overlaps = false;
+    // A group before it was not inserted.
+    if (status.ok() && core_.versions->LastSequence() + 1 != first) {
+      MutexLock lock(core_.mutex());
+      status = core_.control.error();
+    }
   }
   if (!core_.default_family.dead_walks()->ranges().empty() || has_families)
       [[unlikely]]
