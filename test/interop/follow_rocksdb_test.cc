@@ -268,6 +268,9 @@ TEST_F(FollowRocksDbTest, ReportsAnotherDatabase) {
   WriteNext();
   OpenFollower();
   EndPrimary();
+  // Keeps the directory.
+  ASSERT_TRUE(
+      Ok(WriteStringToFile(Env::Default(), "", path_ + "/notes", false)));
   ASSERT_TRUE(Ok(DestroyDB(path_, Options())));
   OpenPrimary();
   WriteNext();
