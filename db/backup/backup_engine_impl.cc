@@ -87,8 +87,10 @@ FileType ToFileType(FileKind kind) {
 
 class BackupEngineImpl::FolderLock {
  public:
-  FolderLock(Env* env, const std::string& directory)
-      : env_(env), status_(env->LockFile(LockFileName(directory), &lock_)) {
+  // `folder` is the one of the lists, so that the backups may be in the
+  // directory of a database.
+  FolderLock(Env* env, const std::string& folder)
+      : env_(env), status_(env->LockFile(LockFileName(folder), &lock_)) {
     // Then only the program can see to it.
     if (status_.IsNotSupported()) status_ = Status::OK();
     if (status_.IsBusy()) status_ = status_.Annotate("backups");
@@ -328,7 +330,7 @@ Status BackupEngineImpl::Refresh() {
 template <typename Change>
 Status BackupEngineImpl::ChangeBackups(Change change) {
   const std::unique_lock<std::shared_mutex> lock(mu_);
-  const FolderLock folder_lock(env_, directory_);
+  const FolderLock folder_lock(env_, set_.PathOf(kMetaFolder));
   Status status = folder_lock.status();
   if (status.ok()) status = Refresh();
   if (status.ok()) status = change();

@@ -235,8 +235,8 @@ class VARVE_EXPORT VARVE_USES_CONTAINERS BackupEngineReadOnlyBase {
 };
 
 // Creates, deletes, verifies and restores backups. Several engines may be open
-// for one directory. Those that change backups take a lock on its file LOCK
-// during the call, and see what others did before. RocksDB takes no lock.
+// for one directory, which may be a database's. Calls that change backups lock
+// its file meta/LOCK, and see what others did before. RocksDB takes no lock.
 // Thread-safety: thread-safe. Calls that change backups run one at a time.
 class VARVE_EXPORT BackupEngine : public BackupEngineReadOnlyBase {
  public:

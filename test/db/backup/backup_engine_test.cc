@@ -80,11 +80,30 @@ TEST_F(BackupEngineTest, RemovesFilesWithTheirLastBackup) {
   ExpectRestores(2, state);
   EXPECT_TRUE(IsNotFound(engine_->DeleteBackup(1)));
   ASSERT_TRUE(Ok(engine_->DeleteBackup(2)));
-  EXPECT_EQ(FilesIn(""), (std::vector<std::string>{backups_ + "/LOCK"}));
+  EXPECT_EQ(FilesIn(""), (std::vector<std::string>{backups_ + "/meta/LOCK"}));
   EXPECT_TRUE(IsNotFound(engine_->GetLatestBackupInfo(&info)));
   EXPECT_TRUE(
       IsNotFound(engine_->RestoreDBFromLatestBackup({}, restored_, restored_)));
   EXPECT_EQ(Backup(), 1u);
+}
+
+// As a Go program's backups are, if it uses grocksdb.
+TEST_F(BackupEngineTest, BackupsMayBeInTheDatabasesDirectory) {
+  backup_options_.backup_dir = path_;
+  OpenEngine();
+  Do("put a 1, flush, put b 2");
+  const EntryList first = Contents();
+  EXPECT_EQ(Backup(), 1u);
+  Do("put a 3, flush, compact");
+  const EntryList second = Contents();
+  EXPECT_EQ(Backup(), 2u);
+  ExpectRestores(1, first);
+  ExpectRestores(2, second);
+  ASSERT_TRUE(Ok(engine_->DeleteBackup(1)));
+  Reopen();
+  EXPECT_TRUE(SameEntries(second, Contents()));
+  ASSERT_TRUE(Ok(engine_->VerifyBackup(2, true)));
+  ExpectRestores(2, second);
 }
 
 TEST_F(BackupEngineTest, TellsOfABackup) {
