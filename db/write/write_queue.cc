@@ -39,8 +39,9 @@ constexpr uint64_t kSlowYieldNanos = 100 * 1000;
 constexpr uint32_t kMaxSkippedYields = 1023;
 constexpr uint32_t kYieldsToResetBackoff = 256;
 
-// After a writer had to wait, so many groups overlap. A group that overlaps
-// with none executes three more atomic instructions than one that cannot.
+// After one writer had to wait for another, so many groups overlap. A group
+// that overlaps with none executes three more atomic instructions than one that
+// does not try to.
 constexpr uint32_t kOverlaps = 64;
 
 }  // namespace
@@ -123,11 +124,7 @@ void WriteQueue::AddWriters(Group* group) const {
 
 bool WriteQueue::DecideOverlap(const Group& group) {
   const Writer& leader = *group.first;
-  if (leader.waited || group.count > 1) {
-    overlaps_left_ = kOverlaps;
-  } else {
-    --overlaps_left_;
-  }
+  overlaps_left_ = group.count > 1 ? kOverlaps : overlaps_left_ - 1;
   // A sync takes much longer than the inserts, and what a condition examines
   // is in the memtables.
   if (overlaps_left_ > 0 && !leader.sync && leader.condition == nullptr) {
@@ -286,6 +283,9 @@ void WriteQueue::HandOver(const Group& group) {
                                      std::memory_order_relaxed)) {
     Writer* next;
     while ((next = Next(group.last)) == nullptr) sched_yield();  // B2
+    if (group.first->batch != nullptr && next->batch != nullptr) {
+      overlaps_left_ = kOverlaps;
+    }
     Give(next, kLeader);
   }
 }

@@ -88,10 +88,10 @@
 // suspended between T1 and T2 delays the writers after it. A follower
 // suspended while it inserts delays its group. Writers wait for space outside
 // the queue (DBImpl::Write), so that they do not delay other writers.
-// *Overlap.* Among several writers, a leader hands over before it inserts. The
-// groups then become visible in their order (publication_order.h), and work
-// that requires that nobody inserts begins with AwaitIdle. A lone writer does
-// without: it keeps its leadership until its updates are visible.
+// *Overlap.* Among several writers with batches, a leader hands over before it
+// inserts. The groups then become visible in their order (publication_order.h),
+// and work that requires that nobody inserts begins with AwaitIdle. A lone
+// writer does without: it keeps its leadership until its updates are visible.
 // *Reclamation.* None: Writers are on their threads' stacks. A wake-up may come
 // late and reach a later user of the address (util/base/futex.h).
 
@@ -273,11 +273,7 @@ class WriteQueue {
   // before it inserts, and publish by order(). If not, all earlier groups are
   // visible.
   bool Overlaps(const Group& group) {
-    if (overlaps_left_ == 0 && group.count == 1 && !group.first->waited)
-        [[likely]] {
-      return false;
-    }
-    return DecideOverlap(group);
+    return overlaps_left_ != 0 && DecideOverlap(group);
   }
   PublicationOrder& order() { return order_; }
 
@@ -333,7 +329,8 @@ class WriteQueue {
   uint32_t yield_backoff_ = 0;
   uint32_t yields_to_skip_ = 0;
   uint32_t good_yields_ = 0;  // Since the last slow one.
-  // The number of groups that overlap, even if no other writer comes.
+  // The number of groups that overlap, even if no other writer comes. Begins
+  // anew when a writer with a batch has waited for another.
   uint32_t overlaps_left_ = 0;
 
   PublicationOrder order_;
