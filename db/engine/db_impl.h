@@ -323,6 +323,7 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   Status CommitGroup(WriteQueue::Writer* leader);
   [[gnu::noinline]] Status InsertOverlapping(const WriteQueue::Group& group,
                                              const Written& written);
+  void LookAtFull(const WriteQueue::Group& group);
   void InsertAll(const WriteQueue::Group& group);
   void CountWritten(const WriteQueue::Group& group, Written written);
   [[gnu::noinline]] void ForgetDeadRanges();

@@ -230,6 +230,8 @@ Status DBImpl::Resume() {
 // a failed sync is reported once, and the next one succeeds. So this requires
 // that no job runs. None starts while core_.control.error() is set.
 Status DBImpl::ResumeAsLeaderLocked() {
+  // Updates are in a log and not visible, and only an Open brings them back.
+  if (core_.write_queue.order().has_failed()) return core_.control.error();
   // A job that met a failed sync of the directory has removed the files that it
   // had created, except the log.
   core_.wals.ClearDirectoryErrorLocked(core_.control.error());

@@ -478,8 +478,7 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
   if (overlaps && (bounds_merges || !status.ok())) [[unlikely]] {
     queue.AwaitIdle();
     overlaps = false;
-    // A group before it was not inserted.
-    if (status.ok() && core_.versions->LastSequence() + 1 != first) {
+    if (status.ok() && queue.order().has_failed()) {
       MutexLock lock(core_.mutex());
       status = core_.control.error();
     }
@@ -498,6 +497,8 @@ Status DBImpl::CommitGroup(WriteQueue::Writer* leader) {
       InsertAll(group);
     }
     TakeError(group, &status);
+    if (!status.ok()) [[unlikely]]
+      queue.order().Fail();
   }
   if (status.ok()) {
     core_.versions->SetLastSequence(next - 1);
@@ -531,6 +532,8 @@ Status DBImpl::InsertOverlapping(const WriteQueue::Group& group,
     const PerfTimer timer(core_.env, &GetPerfContext()->write_memtable_time);
     InsertAll(group);
   }
+  if (written.has_families) [[unlikely]]
+    LookAtFull(group);
   Status status;
   TakeError(group, &status);
   if (!status.ok()) [[unlikely]] {
@@ -550,11 +553,22 @@ Status DBImpl::InsertOverlapping(const WriteQueue::Group& group,
   VARVE_PROBE(group_commit, written.next - written.first, written.bytes, false,
               status.ok());
   core_.write_queue.Answer(group, status);
-  if (!status.ok()) [[unlikely]] {
-    const WriteQueue::Exclusive exclusive(&core_.write_queue);
-    ForgetDeadRanges();
-  }
   return status;
+}
+
+// After the inserts of a group that has not been published, so that no family
+// of it is dropped: makes the next leader look at families that are now full.
+void DBImpl::LookAtFull(const WriteQueue::Group& group) {
+  bool full = false;
+  group.ForEach([&](const WriteQueue::Writer* writer) {
+    if (writer->is_refused) return;
+    for (const auto& entry : WriteBatchInternal::Families(*writer->batch)) {
+      full |= core_.families.Find(entry.first)->memtables().IsFull();
+    }
+  });
+  if (!full) return;
+  MutexLock lock(core_.mutex());
+  core_.control.gate().RequestLook();
 }
 
 }  // namespace varve

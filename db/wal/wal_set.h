@@ -79,7 +79,7 @@ class WalSet {
                            SequenceNumber sequence);
   // Returns the last update in a log since Open, or 0.
   SequenceNumber last_logged() const { return last_logged_; }
-  // Records it, once the update is visible.
+  // Records it, once the update is in the log.
   void SetLastLogged(SequenceNumber sequence) { last_logged_ = sequence; }
   // Returns true if a failed Append left the newest log unchanged.
   bool HasRefused() const { return !newest_->failed(); }

@@ -76,9 +76,6 @@ void PublicationOrder::AwaitIdle() {
       AwaitChange(&ticket.state_, kInserted, kAsleep);
     }
   }
-  // `published` tells the last number, and a failed ticket's are free again.
-  last_issued_ = 0;
-  failed_ = false;
 }
 
 }  // namespace varve

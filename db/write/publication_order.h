@@ -64,12 +64,15 @@
 //   B6 A leader loads `published`, finds then that all tickets are published,
 //      and gives out the numbers of the last ones again. LastIssued returns the
 //      last ticket's number also when that is published.
-//   B7 An insert failed, and later tickets become visible without it. A ticket
-//      that failed sets `failed_` when it has the turn. From then on T4 stores
-//      nothing, and T7 gives kAbandoned.
+//   B7 An insert failed, and later tickets become visible without it, or their
+//      numbers are given out again. A ticket that failed sets `failed_` when it
+//      has the turn. From then on T4 stores nothing, and T7 gives kAbandoned.
+//      Nothing takes that back: the database has to be opened again.
 // *Freshness and progress.* A thread that is suspended while it inserts delays
 // the answers of the threads after it, but not their inserts. A leader
-// suspended between T1 and T2 delays the end of the ticket before it.
+// suspended between T1 and T2 delays the end of the ticket before it. The
+// thread with the turn returns when it meets a ticket that is not inserted, or
+// the last one. Until then it publishes for others.
 // *Reclamation.* None: tickets are on their threads' stacks. A wake-up may come
 // late and reach a later user of the address (util/base/futex.h).
 
@@ -135,10 +138,13 @@ class PublicationOrder {
   // all tickets before it are published. Waits for that. Returns false if it
   // will never be visible, because it failed, or one before it.
   bool Complete(Ticket* ticket, std::atomic<SequenceNumber>* published);
-  // Waits until all tickets are published. Later ones can then be, even if some
-  // have failed: the caller sees to it that nothing is written after a failure
-  // before the database has recovered from it.
+  // Waits until all tickets are published or abandoned.
   void AwaitIdle();
+  // Returns whether updates are lost for readers: a ticket has failed.
+  // REQUIRES: AwaitIdle, since the caller leads.
+  bool has_failed() const { return failed_; }
+  // Does what a failed ticket does. REQUIRES: as has_failed.
+  void Fail() { failed_ = true; }
 
   // Returns whether the ticket's thread sleeps until it is published.
   static bool TEST_IsAsleep(const Ticket& ticket) {
@@ -160,7 +166,7 @@ class PublicationOrder {
   void Publish(Ticket* ticket, std::atomic<SequenceNumber>* published);
 
   std::atomic<Ticket*> tail_{nullptr};
-  // Of the last ticket; 0 after AwaitIdle. Owned by the leader.
+  // Of the last ticket. Owned by the leader.
   SequenceNumber last_issued_ = 0;
   // Owned by the thread with the turn; by the leader if the queue is empty.
   bool failed_ = false;

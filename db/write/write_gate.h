@@ -13,9 +13,10 @@ namespace varve {
 // relaxed everywhere. A writer that sees a change late writes once more, as if
 // it had come earlier. A leader's failure to write the log is not seen late: it
 // is stored before that leader leaves the queue, which orders it before the
-// next one. No request is lost: RequestLook is called by a leader or with the
-// DB mutex held, after the change that it is for. The leader that takes it
-// locks that mutex after TakeRequest and before it looks.
+// next one. A failed insert may be, see publication_order.h, B7. No request is
+// lost: RequestLook is called by a leader or with the DB mutex held, after the
+// change that it is for. The leader that takes it locks that mutex after
+// TakeRequest and before it looks.
 //
 // Thread-safety: readers need nothing. Update requires the DB mutex. Some
 // functions are for the leader of the write queue.

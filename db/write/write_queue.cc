@@ -125,13 +125,17 @@ void WriteQueue::AddWriters(Group* group) const {
 bool WriteQueue::DecideOverlap(const Group& group) {
   const Writer& leader = *group.first;
   overlaps_left_ = group.count > 1 ? kOverlaps : overlaps_left_ - 1;
-  // A sync takes much longer than the inserts, and what a condition examines
-  // is in the memtables.
-  if (overlaps_left_ > 0 && !leader.sync && leader.condition == nullptr) {
+  // A sync takes much longer than the inserts, what a condition examines is in
+  // the memtables, and so are the bytes that tell whether one is full.
+  if (overlaps_left_ > 0 && !leader.sync && leader.condition == nullptr &&
+      leader.batch->ApproximateSize() <= kMaxGroupBytes) {
     return true;
   }
   AwaitIdle();
-  return false;
+  // Then this group is to fail as well, like all later ones.
+  if (!order_.has_failed()) return false;
+  overlaps_left_ = kOverlaps;
+  return true;
 }
 
 void WriteQueue::AnnounceArrival() {

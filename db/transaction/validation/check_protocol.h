@@ -12,7 +12,7 @@
 //
 // Words and states
 //   `last_sequence` is the newest visible sequence number (db/version). Only
-//   leaders raise it.
+//   a leader raises it, or who publishes for it (db/write/publication_order.h).
 //   The *sources* of a SuperVersion are its memtable, its immutable memtables,
 //   and its tables. The last two have *bounds* that none of their numbers
 //   exceeds: MemTable::largest_sequence, and Version::LargestSequence. The
@@ -38,7 +38,7 @@
 //      the next one.
 //   V5 commit: the leader gives numbers above last_sequence to its group's
 //      updates, in the order of the writers. It has the updates inserted into
-//      the memtables, stores last_sequence with release, and leaves.
+//      the memtables, has last_sequence stored with release, and leaves.
 //   V6 switch: a leader stores last_sequence as the memtable's bound, and then
 //      installs a SuperVersion in which that memtable is immutable.
 //   V7 A flush or compaction installs a SuperVersion with other tables.
@@ -53,7 +53,8 @@
 //      group has the highest bound.
 //   I3 No update of an item has a number after `since` up to `examined`.
 //   I4 In V3 and V4, all updates of earlier groups are in the sources and
-//      visible, and no others are.
+//      visible, and no others are: the leader has called AwaitIdle, or finds
+//      that PublicationOrder is idle.
 // The outcome
 //   Let N be the number of the batch's first update. By I3 and I4, V3 finds
 //   each update of an item after `since` that earlier groups wrote. V4 also
