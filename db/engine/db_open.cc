@@ -590,7 +590,7 @@ Status DbOpening::SyncArchivedLogs() const {
   if (!core_.archive.keeps_logs()) return Status::OK();
   for (const uint64_t number : state_->wal_numbers) {
     if (!state_->manifest.ReplaysLog(number)) continue;
-    const Status status =
+    Status status =
         core_.env->SyncFile(WalFileName(core_.directory.path(), number));
     if (!status.ok() && !status.IsNotSupported()) return status;
   }

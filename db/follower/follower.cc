@@ -586,8 +586,8 @@ void Follower::DropFamiliesLocked(const ManifestView& view) {
 }
 
 std::vector<MemTable*> Follower::ReplaceMemTablesLocked(
-    ColumnFamily* family, uint64_t log_number, std::vector<MemTable*> added,
-    bool restarts, uint64_t newest) {
+    ColumnFamily* family, uint64_t log_number,
+    const std::vector<MemTable*>& added, bool restarts, uint64_t newest) {
   FamilyMemtables& memtables = family->memtables();
   MemTable* const current = memtables.current();
   std::vector<MemTable*> kept;
@@ -635,8 +635,7 @@ void Follower::TurnLocked(Attempt* attempt) {
     const size_t count = family->memtables().immutable().size();
     dropped.emplace_back(
         family, ReplaceMemTablesLocked(family, followed.log_number,
-                                       std::move(added[family->id()]), restarts,
-                                       newest));
+                                       added[family->id()], restarts, newest));
     added.erase(family->id());
     if (family->memtable() != current || !dropped.back().second.empty() ||
         family->memtables().immutable().size() != count) {

@@ -148,10 +148,9 @@ class Follower {
       VARVE_REQUIRES(kDbMutex);
   void DropFamiliesLocked(const ManifestView& view) VARVE_REQUIRES(kDbMutex);
   // Sets the memtables of the family. Returns those that are not needed.
-  std::vector<MemTable*> ReplaceMemTablesLocked(ColumnFamily* family,
-                                                uint64_t log_number,
-                                                std::vector<MemTable*> added,
-                                                bool restarts, uint64_t newest)
+  std::vector<MemTable*> ReplaceMemTablesLocked(
+      ColumnFamily* family, uint64_t log_number,
+      const std::vector<MemTable*>& added, bool restarts, uint64_t newest)
       VARVE_REQUIRES(kDbMutex);
   void Commit(Attempt* attempt) VARVE_REQUIRES(serial_);
   // Frees what no reader uses any more. Another process removes the files.
