@@ -17,7 +17,7 @@ from pathlib import Path
 PEERS = Path(__file__).resolve().parents[2] / "tools" / "peers"
 # What the script itself uses.
 TOOLS = ["bash", "cat", "chmod", "cp", "cut", "diff", "dirname", "head",
-         "mkdir", "paste", "printf", "rm", "sed", "sort", "uniq"]
+         "mkdir", "paste", "printf", "rm", "sed", "sort", "uname", "uniq"]
 GO = """#!/usr/bin/env bash
 if [[ $1 == env ]]; then echo go@version@; exit; fi
 while [[ $1 != -o ]]; do shift; done
@@ -58,6 +58,7 @@ class PeersTest(unittest.TestCase):
             self.assertIn(f"{name} needs cargo of version 1.92", done.stderr)
         for name in ("pebble", "bbolt", "badger"):
             self.assertIn(f"{name} needs go of version 1.25", done.stderr)
+        self.assertIn("rocksdb_release needs mvn", done.stderr)
         self.assertIn("Debian 12's golang-go and cargo are too old",
                       done.stderr)
 
