@@ -177,12 +177,16 @@ int main(int argc, char** argv) {
   Clock::time_point start = Clock::now();
   Require(engine->VerifyBackup(1, true));
   std::printf("verification: %.2f s\n", SecondsSince(start));
-  const std::string restored = directory + "/restored";
-  start = Clock::now();
-  Require(engine->RestoreDBFromBackup(rocksdb::RestoreOptions(), 2, restored,
-                                      restored));
-  std::printf("restore: %.2f s\n", SecondsSince(start));
   Require(engine->PurgeOldBackups(0));
   BackUp(db.get(), key_count, backups, rate, "backup with a limit");
+  // So that a disk needs space for no more than two copies.
+  db.reset();
+  Require(rocksdb::DestroyDB(directory + "/db", options));
+  const std::string restored = directory + "/restored";
+  const auto reopened = OpenEngine(backups, 0);
+  start = Clock::now();
+  Require(reopened->RestoreDBFromLatestBackup(rocksdb::RestoreOptions(),
+                                              restored, restored));
+  std::printf("restore: %.2f s\n", SecondsSince(start));
   return 0;
 }
