@@ -42,9 +42,12 @@
 //      wakes for nothing.
 //   B3 A leader clears the bit and its condition fails, so it does not write.
 //      It sets the bit again as the leader (DBImpl::PassQueue).
-// *Freshness and progress.* A wake-up costs a writer a few microseconds. So
-// waiters arm only some time after the last wake-up, and frequent writes wake
-// them once per that time. A waiter that arms leads the queue for a moment.
+// *Freshness and progress.* A wake-up costs a writer some microseconds. So
+// waiters arm only some time after the last wake-up. If a write came in that
+// time, the next one waits for that time again before it arms: writes that
+// come all the time wake nobody, and are seen once per that time. A waiter that
+// arms leads the queue for a moment. It does that between two writes if it can,
+// because a writer would have to wait until it has woken.
 //
 // Thread-safety: thread-safe.
 
@@ -92,6 +95,7 @@ class PublicationWatch {
  private:
   // Returns false if the time is over.
   bool Sleep(uint64_t deadline_us, uint64_t until_us) VARVE_REQUIRES(mutex_);
+  void Arm();  // T1.
 
   WriteQueue* const queue_;
   WriteGate* const gate_;
@@ -99,6 +103,8 @@ class PublicationWatch {
   CondVar woken_;
   uint64_t round_ VARVE_GUARDED_BY(mutex_) = 0;
   uint64_t last_wake_us_ VARVE_GUARDED_BY(mutex_) = 0;
+  // The last waiter that waited found a write without being woken.
+  bool writes_come_ VARVE_GUARDED_BY(mutex_) = false;
   bool ended_ VARVE_GUARDED_BY(mutex_) = false;
   Hook hook_ = nullptr;
   void* hook_argument_ = nullptr;

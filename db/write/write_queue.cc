@@ -70,6 +70,8 @@ WriteQueue::Role WriteQueue::Join(Writer* writer) {
 }
 
 bool WriteQueue::TryLead(Writer* writer) {
+  // relaxed: a guess. It takes the word from no writer's processor.
+  if (tail_.load(std::memory_order_relaxed) != nullptr) return false;
   // relaxed, both: no other thread knows the writer before T1.
   writer->next_.store(nullptr, std::memory_order_relaxed);
   writer->state_.store(kWaiting, std::memory_order_relaxed);

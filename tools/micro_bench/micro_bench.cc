@@ -179,6 +179,7 @@ constexpr Topic kTopics[] = {
      AddFamilies},
     {"followers", "catch-ups of a follower, beside RocksDB's secondary",
      AddFollowers},
+    {"streams", "puts beside a change stream that waits", AddStreams},
 };
 
 const Topic* FindTopic(std::string_view name) {

@@ -28,6 +28,7 @@ void AddMemory();
 void AddMemTable();
 void AddSnapshots();
 void AddStatistics();
+void AddStreams();
 void AddTables();
 void AddTraces();
 void AddTransactions();

@@ -8,6 +8,8 @@
 
 #include <cerrno>
 
+#include "util/base/pause.h"
+
 namespace varve {
 
 namespace {
@@ -16,15 +18,6 @@ namespace {
 // that. Yielding the processor without sleeping gives it to any other thread,
 // for a long time.
 constexpr int kSpins = 200;
-
-// Lets the processor's other hardware thread go first.
-void Pause() {
-#if defined(__x86_64__)
-  __builtin_ia32_pause();
-#elif defined(__aarch64__)
-  asm volatile("yield");
-#endif
-}
 
 timespec ToTimespec(uint64_t nanos) {
   timespec time;
@@ -45,7 +38,7 @@ uint32_t AwaitChange(std::atomic<uint32_t>* word, uint32_t from,
     // acquire: pairs with the release of the thread that changes the word.
     now = word->load(std::memory_order_acquire);
     if (now != from) return now;
-    Pause();
+    PauseProcessor();
   }
   // acquire, as above, if the word has changed. It is not needed otherwise.
   if (!word->compare_exchange_strong(now, asleep, std::memory_order_acquire,
