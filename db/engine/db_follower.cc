@@ -48,12 +48,7 @@ Status DBImpl::Promote() {
   follower_->Close();
   UpdateOptionsFile();
   MutexLock lock(core_.mutex());
-  RaiseThreadsLocked();
-  age_watch_.StartLocked();
-  core_.jobs.StartDueLocked();
-  core_.events.DeliverLocked();
-  for (ColumnFamily* const family : core_.families.live())
-    family->memtables().JoinBudget();
+  StartBackgroundLocked();
   Log(LogLevel::kInfo, &core_.log, "promoted: it is open for writing");
   return status;
 }

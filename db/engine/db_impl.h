@@ -278,6 +278,8 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
       VARVE_REQUIRES(kDbMutex);
   Status DropFamilies(const std::vector<ColumnFamilyHandle*>& handles,
                       bool* dropped);
+  // For a database that has become writable.
+  void StartBackgroundLocked() VARVE_REQUIRES(kDbMutex);
   void RaiseThreadsLocked() VARVE_REQUIRES(kDbMutex);
   void NoteChangesLocked(const std::string& changed,
                          const std::map<std::string, std::string>& changes)

@@ -18,6 +18,7 @@
 #include "db/recovery/leftovers.h"
 #include "db/recovery/leveldb_guard.h"
 #include "db/recovery/unlocked_recovery.h"
+#include "db/version/edit_rules.h"
 #include "db/version/manifest_reader.h"
 #include "env/file_names.h"
 #include "monitoring/span.h"
@@ -29,9 +30,6 @@
 namespace varve {
 
 namespace {
-
-// At least this many updates must be possible in a writable database.
-constexpr SequenceNumber kSpareSequences = uint64_t{1} << 40;
 
 // A database is quiet when nothing was written for this time.
 constexpr uint64_t kQuietUs = 5 * 1000 * 1000;
@@ -393,13 +391,17 @@ Status DBImpl::BeginLocked(DbOpening* opening) {
   core_.mutex()->Unlock();
   UpdateOptionsFile();
   core_.mutex()->Lock();
+  StartBackgroundLocked();
+  return Status::OK();
+}
+
+void DBImpl::StartBackgroundLocked() {
   RaiseThreadsLocked();
   age_watch_.StartLocked();
   core_.jobs.StartDueLocked();
   core_.events.DeliverLocked();
   for (ColumnFamily* const family : core_.families.live())
     family->memtables().JoinBudget();
-  return Status::OK();
 }
 
 void DBImpl::RaiseThreadsLocked() {

@@ -658,9 +658,7 @@ void Follower::TurnLocked(Attempt* attempt) {
     core_.prepared = std::move(*attempt->updates.prepared());
   }
   core_.prepared.Forget(view.FirstLog());
-  core_.versions->FollowCountersLocked(
-      {view.manifest_number, view.min_log_number_to_keep, view.next_file_number,
-       view.max_column_family, view.db_id});
+  core_.versions->FollowCountersLocked(view);
   // A restart may lead to a state that lacks the last updates, if the primary
   // has lost them.
   SequenceNumber last =

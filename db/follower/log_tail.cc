@@ -23,30 +23,6 @@ constexpr uint64_t kWaitUs = 1000;
 
 }  // namespace
 
-// Reads a file of which the end moves.
-class LogTail::File final : public SequentialFile {
- public:
-  explicit File(std::unique_ptr<RandomAccessFile> file)
-      : file_(std::move(file)) {}
-
-  Status Read(size_t count, Slice* result, char* scratch) override {
-    Status status = file_->Read(position_, count, result, scratch);
-    if (status.ok()) position_ += result->size();
-    return status;
-  }
-  Status Skip(uint64_t count) override {
-    position_ += count;
-    return Status::OK();
-  }
-  void Seek(uint64_t position) { position_ = position; }
-
- private:
-  const std::unique_ptr<RandomAccessFile> file_;
-  uint64_t position_ = 0;
-};
-
-LogTail::~LogTail() = default;
-
 Status LogTail::Open(Env* env, const std::string& path, uint64_t number,
                      std::unique_ptr<LogTail>* tail) {
   // The same before and after the open: it is the identity of what was opened.
@@ -56,7 +32,7 @@ Status LogTail::Open(Env* env, const std::string& path, uint64_t number,
   std::unique_ptr<RandomAccessFile> file;
   Status status = env->NewRandomAccessFile(path, FileOptions(), &file);
   if (!status.ok()) return status;
-  tail->reset(new LogTail(env, path, number));
+  tail->reset(new LogTail(env, path, number, std::move(file)));
   if (knows) {
     status = env->GetFileId(path, &after);
     if (!status.ok() || !before.IsSameFile(after)) {
@@ -65,10 +41,6 @@ Status LogTail::Open(Env* env, const std::string& path, uint64_t number,
     }
     (*tail)->id_ = after;
   }
-  auto owned = std::make_unique<File>(std::move(file));
-  (*tail)->file_ = owned.get();
-  (*tail)->reader_ =
-      std::make_unique<wal::Reader>(std::move(owned), path, number);
   return status;
 }
 
@@ -88,7 +60,7 @@ void LogTail::Return(uint64_t record_end) {
 
 LogTail::Next LogTail::ReadOnce(Slice* record, bool* is_torn) {
   *is_torn = false;
-  if (is_at_end_) file_->Seek(reader_->ContinueAt(end_));
+  if (is_at_end_) reader_.Resume(end_);
   is_at_end_ = false;
   const wal::ReadOutcome outcome = reader_->ReadRecord(record);
   if (outcome == wal::ReadOutcome::kRecord) {

@@ -7,17 +7,18 @@
 //
 // The end of such a file may be a record that is being written. Its write has
 // not returned then, so that nobody relies on it. But it may also be damage. So
-// the end is read again for a while. A record that is complete by
-// then was being written. If it is not, and nothing follows that can be read,
-// its writer has died or keeps the rest in a buffer: the file ends before it
-// for now. If records follow, it is damage.
+// the end is read again for a while. A record that is complete by then was
+// being written. If it is not, and nothing follows that can be read, its writer
+// has died or keeps the rest in a buffer: the file ends before it for now. If
+// records follow, it is damage.
 
 #include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
-#include "db/wal/wal_reader.h"
+#include "db/wal/resumable_reader.h"
 #include "varve/env.h"
 #include "varve/slice.h"
 #include "varve/status.h"
@@ -41,7 +42,6 @@ class LogTail {
                      std::unique_ptr<LogTail>* tail);
   LogTail(const LogTail&) = delete;
   LogTail& operator=(const LogTail&) = delete;
-  ~LogTail();
 
   // Reads the next record, and the same end again after one. *record is valid
   // until the next call. With `waits`, reads a torn end again for up to a
@@ -63,18 +63,19 @@ class LogTail {
   Status IsSameFile(bool* same) const;
 
  private:
-  class File;
-
-  LogTail(Env* env, std::string path, uint64_t number)
-      : env_(env), path_(std::move(path)), number_(number) {}
+  LogTail(Env* env, const std::string& path, uint64_t number,
+          std::unique_ptr<RandomAccessFile> file)
+      : env_(env),
+        path_(path),
+        number_(number),
+        reader_(std::move(file), path, number) {}
   Next ReadOnce(Slice* record, bool* is_torn);
 
   Env* const env_;
   const std::string path_;
   const uint64_t number_;
   std::optional<FileId> id_;
-  File* file_ = nullptr;  // The reader's.
-  std::unique_ptr<wal::Reader> reader_;
+  wal::ResumableReader reader_;
   uint64_t end_ = 0;
   bool is_at_end_ = false;  // The reader has found no record after end_.
   // Where the file was torn for longer than a write takes.

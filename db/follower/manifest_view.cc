@@ -23,14 +23,7 @@ Status ManifestView::LevelDbError() {
 }
 
 void ManifestView::Assign(const ManifestState& state) {
-  manifest_number = state.manifest_number;
-  min_log_number_to_keep = state.min_log_number_to_keep;
-  next_file_number = state.next_file_number;
-  last_sequence = state.last_sequence;
-  max_column_family = state.max_column_family;
-  db_id = state.db_id;
-  logs_are_files = state.logs_are_files;
-  logs_end = state.logs_end;
+  ManifestCounters::operator=(state);
   families_.clear();
   group_.clear();
   for (const auto& family : state.families) {

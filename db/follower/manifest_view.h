@@ -22,7 +22,7 @@ namespace varve {
 class ColumnFamily;
 
 // Thread-safety: thread-compatible.
-class ManifestView {
+class ManifestView : public ManifestCounters {
  public:
   struct Family {
     std::string name;
@@ -36,16 +36,6 @@ class ManifestView {
   // The live families by id.
   const std::map<uint32_t, Family>& families() const { return families_; }
   std::map<uint32_t, Family>* mutable_families() { return &families_; }
-
-  uint64_t manifest_number = 0;
-  uint64_t min_log_number_to_keep = 0;
-  uint64_t next_file_number = 0;
-  SequenceNumber last_sequence = 0;
-  uint32_t max_column_family = 0;
-  std::string db_id;
-  bool logs_are_files = false;
-  // The value in the last edit. See VersionEdit.
-  std::optional<SequenceNumber> logs_end;
 
   // The error for LevelDB's edits, which lack the numbers of updates.
   static Status LevelDbError();

@@ -37,9 +37,7 @@ class Replay final : public MemTableChooser, public SectionKeeper {
   Status Prepare(const Slice& name, const Slice& records,
                  uint32_t count) override {
     PreparedSection section{name.ToString(), {}};
-    Status status = ReadSection(
-        records, count, [](const BatchRecord&) { return Status::OK(); },
-        &section.updates);
+    Status status = ReadSection(records, count, &section.updates);
     if (status.ok()) prepared_->Add(std::move(section), log_);
     return status;
   }

@@ -7,16 +7,10 @@
 #include "db/compaction/table_output.h"
 #include "db/recovery/foreign_files.h"
 #include "db/recovery/leftovers.h"
+#include "db/version/edit_rules.h"
 #include "env/file_names.h"
 
 namespace varve {
-
-namespace {
-
-// At least this many updates must be possible in a writable database.
-constexpr SequenceNumber kSpareSequences = uint64_t{1} << 40;
-
-}  // namespace
 
 Status Takeover::Prepare() {
   {

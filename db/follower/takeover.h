@@ -1,10 +1,10 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Makes a follower a database that is open for writing. The
-// memtables stay, and so do the logs that have their updates. A new log names
-// the last one and its end, and a new MANIFEST begins with the present
-// versions. The dead primary's files are not written to.
+// Makes a follower a database that is open for writing. The memtables stay, and
+// so do the logs that have their updates. A new log names the last one and its
+// end, and a new MANIFEST begins with the present versions. The dead primary's
+// files are not written to.
 //
 // Thread-safety: owned by one thread.
 

@@ -460,9 +460,7 @@ Status ChangeStream::DecodeMarks(const Slice& record, std::string* batch,
     if (!status.ok() || done) break;
     if (part.mark == BatchTag::kEndPrepare) {
       auto section = std::make_unique<WriteBatch>();
-      status = ReadSection(
-          part.section, part.section_count,
-          [](const BatchRecord&) { return Status::OK(); }, section.get());
+      status = ReadSection(part.section, part.section_count, section.get());
       if (status.ok()) sections_[part.key.ToString()] = std::move(section);
     } else if (part.mark == BatchTag::kRollback) {
       sections_.erase(part.key.ToString());
@@ -523,9 +521,7 @@ Status ChangeStream::FindSection(const Slice& name,
         section->reset();
         if (part.mark != BatchTag::kEndPrepare) continue;
         *section = std::make_unique<WriteBatch>();
-        status = ReadSection(
-            part.section, part.section_count,
-            [](const BatchRecord&) { return Status::OK(); }, section->get());
+        status = ReadSection(part.section, part.section_count, section->get());
       }
       if (!status.ok()) return status;
     }

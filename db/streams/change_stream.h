@@ -12,9 +12,8 @@
 //      however the writer puts them into the file. What comes after them may be
 //      any bytes: a record that is being written is never taken for damage.
 //   I3 The newest log is looked up after the published number. So all updates
-//   up
-//      to `seen_` that were logged are in logs up to `newest_log_`, and the end
-//      of an older log is final.
+//      up to `seen_` that were logged are in logs up to `newest_log_`, and the
+//      end of an older log is final.
 //   I4 A record counts only below the begin of each later log (LogList::EndOf).
 //   I5 A sequence number that was published and that no record has is reported:
 //      by the next record with a larger number, or at the end of the newest

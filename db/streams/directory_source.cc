@@ -5,7 +5,6 @@
 #include <vector>
 
 #include "db/wal/wal_archive.h"
-#include "env/file_names.h"
 
 namespace varve {
 
@@ -19,21 +18,12 @@ constexpr uint64_t kIdleUs = 100000;
 
 Status DirectorySource::Look(SequenceNumber /*wanted*/, Moment* moment) {
   moment->published = published_;
-  moment->newest_log = 0;
-  std::vector<std::string> names;
-  Status status = env_->GetChildren(path_, &names);
-  if (!status.ok()) return status;
-  for (const std::string& name : names) {
-    uint64_t number = 0;
-    FileKind kind;
-    if (ParseFileName(name, &number, &kind) && kind == FileKind::kWal) {
-      moment->newest_log = std::max(moment->newest_log, number);
-    }
+  std::vector<uint64_t> numbers;
+  Status status = ListLogs(env_, path_, &numbers);
+  if (status.ok() && numbers.empty()) {
+    status = ListArchive(env_, path_, &numbers);
   }
-  if (moment->newest_log != 0) return status;
-  std::vector<uint64_t> archived;
-  status = ListArchive(env_, path_, &archived);
-  if (!archived.empty()) moment->newest_log = archived.back();
+  moment->newest_log = numbers.empty() ? 0 : numbers.back();
   return status;
 }
 

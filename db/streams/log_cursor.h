@@ -1,15 +1,15 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// A place in a log, which another thread or process may be writing, or may
-// move or remove: the file stays open.
+// A place in a log that is being written.
 // Thread-safety: owned by one thread at a time.
 
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 
-#include "db/wal/wal_reader.h"
+#include "db/wal/resumable_reader.h"
 #include "varve/env.h"
 #include "varve/slice.h"
 #include "varve/status.h"
@@ -18,8 +18,10 @@ namespace varve {
 
 class LogCursor {
  public:
+  // As for wal::Reader.
   LogCursor(std::unique_ptr<RandomAccessFile> file, std::string name,
-            uint64_t number);
+            uint64_t number)
+      : number_(number), reader_(std::move(file), std::move(name), number) {}
   LogCursor(const LogCursor&) = delete;
   LogCursor& operator=(const LogCursor&) = delete;
 
@@ -27,7 +29,7 @@ class LogCursor {
   // were read before the last Restart, and of no later ones.
   wal::ReadOutcome Read(Slice* record);
   // Makes Read go on after the last record, with the file's bytes of now.
-  void Restart();
+  void Restart() { reader_.Resume(end_); }
   // Makes Read go on after the record before the last one.
   void StepBack();
   // Returns the end of the last record.
@@ -41,10 +43,8 @@ class LogCursor {
   }
 
  private:
-  const std::unique_ptr<RandomAccessFile> file_;
-  const std::string name_;
   const uint64_t number_;
-  std::unique_ptr<wal::Reader> reader_;
+  wal::ResumableReader reader_;
   uint64_t end_ = 0;
   uint64_t previous_end_ = 0;
 };

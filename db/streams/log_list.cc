@@ -19,20 +19,13 @@ constexpr int kOpenTries = 2;
 }  // namespace
 
 Status LogList::Refresh(uint64_t newest) {
-  std::vector<std::string> names;
-  // In this order: a log that moves in the meantime is in one of the two lists.
-  Status status = env_->GetChildren(db_path_, &names);
-  if (!status.ok()) return status;
   std::vector<uint64_t> numbers;
-  status = ListArchive(env_, db_path_, &numbers);
+  std::vector<uint64_t> archived;
+  // In this order: a log that moves in the meantime is in one of the two lists.
+  Status status = ListLogs(env_, db_path_, &numbers);
+  if (status.ok()) status = ListArchive(env_, db_path_, &archived);
   if (!status.ok()) return status;
-  for (const std::string& name : names) {
-    uint64_t number = 0;
-    FileKind kind;
-    if (ParseFileName(name, &number, &kind) && kind == FileKind::kWal) {
-      numbers.push_back(number);
-    }
-  }
+  numbers.insert(numbers.end(), archived.begin(), archived.end());
   std::sort(numbers.begin(), numbers.end());
   numbers.erase(std::unique(numbers.begin(), numbers.end()), numbers.end());
   std::vector<Log> logs;

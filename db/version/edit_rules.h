@@ -17,6 +17,9 @@ namespace varve {
 // obeys too. RocksDB becomes unusable with far fewer.
 inline constexpr size_t kMaxFamilies = size_t{1} << 16;
 
+// At least this many updates must be possible in a writable database.
+inline constexpr SequenceNumber kSpareSequences = uint64_t{1} << 40;
+
 // The live families before an edit.
 struct FamiliesOfEdit {
   // A family has the edit's id.

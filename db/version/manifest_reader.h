@@ -45,28 +45,32 @@ struct FamilyManifest {
   }
 };
 
+// The values in the edits of a MANIFEST that are not of one family.
+struct ManifestCounters {
+  uint64_t manifest_number = 0;
+  uint64_t min_log_number_to_keep = 0;
+  uint64_t next_file_number = 0;
+  SequenceNumber last_sequence = 0;
+  uint32_t max_column_family = 0;
+  std::string db_id;
+  bool logs_are_files = false;  // See VersionEdit.
+  // The value in the last edit. See VersionEdit.
+  std::optional<SequenceNumber> logs_end;
+};
+
 // The state of a database, as read from CURRENT and the MANIFEST.
-struct ManifestState {
+struct ManifestState : ManifestCounters {
   ManifestState();
   ManifestState(const ManifestState&) = delete;
   ManifestState& operator=(const ManifestState&) = delete;
 
   // The live column families by increasing id. The first is the default one.
   std::vector<std::unique_ptr<FamilyManifest>> families;
-  uint64_t manifest_number = 0;
   uint64_t prev_log_number = 0;
-  uint64_t min_log_number_to_keep = 0;
-  uint64_t next_file_number = 0;
-  SequenceNumber last_sequence = 0;
-  uint32_t max_column_family = 0;
-  std::string db_id;
   // See VersionEdit.
   std::string key_folding;
-  bool logs_are_files = false;  // See VersionEdit.
   // The updates up to this number are older than the first log to replay.
   SequenceNumber logs_begin = 0;
-  // The value in the last edit. See VersionEdit.
-  std::optional<SequenceNumber> logs_end;
   // The last edit, or group of edits, adds or drops a family.
   bool ends_with_families = false;
   // Where the last edit of this state ends in the MANIFEST, in bytes. An atomic

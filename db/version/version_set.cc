@@ -550,7 +550,7 @@ void VersionSet::FollowDropLocked(FamilyVersions* family) {
   std::erase(families_, family);
 }
 
-void VersionSet::FollowCountersLocked(const FollowedCounters& counters) {
+void VersionSet::FollowCountersLocked(const ManifestCounters& counters) {
   MarkFileNumberUsed(counters.next_file_number - 1);
   MarkFileNumberUsed(counters.manifest_number);
   manifest_number_ = counters.manifest_number;

@@ -135,14 +135,6 @@ class VersionSet {
 
   // ---- For a follower: another process writes the MANIFEST ----
 
-  // The counters of that MANIFEST.
-  struct FollowedCounters {
-    uint64_t manifest_number = 0;
-    uint64_t min_log_number_to_keep = 0;
-    uint64_t next_file_number = 0;
-    uint32_t max_column_family = 0;
-    std::string db_id;
-  };
   // Sets *version to the family's current version with the edits applied, with
   // a reference. Returns Corruption if they do not fit.
   Status BuildFollowedLocked(const FamilyVersions& family,
@@ -155,7 +147,8 @@ class VersionSet {
       VARVE_REQUIRES(kDbMutex);
   // Takes over that a family was dropped. It keeps its current version.
   void FollowDropLocked(FamilyVersions* family) VARVE_REQUIRES(kDbMutex);
-  void FollowCountersLocked(const FollowedCounters& counters)
+  // Takes over the counters of that MANIFEST, except the last sequence number.
+  void FollowCountersLocked(const ManifestCounters& counters)
       VARVE_REQUIRES(kDbMutex);
   // Prepares for own edits, in this directory. `space` is as for SetSpace.
   void TakeOverLocked(Directory* directory, TableSpace* space)

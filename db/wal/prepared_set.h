@@ -49,6 +49,12 @@ struct PreparedSection {
 Status ReadSection(const Slice& records, uint32_t count,
                    const std::function<Status(const BatchRecord&)>& check,
                    WriteBatch* updates);
+// Does so without a check.
+inline Status ReadSection(const Slice& records, uint32_t count,
+                          WriteBatch* updates) {
+  return ReadSection(
+      records, count, [](const BatchRecord&) { return Status::OK(); }, updates);
+}
 
 // The records of a log about a prepared transaction, as the parts of one
 // record. The slices point into this object, and into the arguments.

@@ -33,12 +33,11 @@ std::string ArchivedWalFileName(const std::string& db_path, uint64_t number) {
   return WalFileName(ArchiveDirectory(db_path), number);
 }
 
-Status ListArchive(Env* env, const std::string& db_path,
-                   std::vector<uint64_t>* numbers) {
+Status ListLogs(Env* env, const std::string& directory,
+                std::vector<uint64_t>* numbers) {
   numbers->clear();
   std::vector<std::string> names;
-  Status status = env->GetChildren(ArchiveDirectory(db_path), &names);
-  if (status.IsNotFound()) return Status::OK();
+  Status status = env->GetChildren(directory, &names);
   if (!status.ok()) return status;
   for (const std::string& name : names) {
     uint64_t number = 0;
@@ -49,6 +48,12 @@ Status ListArchive(Env* env, const std::string& db_path,
   }
   std::sort(numbers->begin(), numbers->end());
   return status;
+}
+
+Status ListArchive(Env* env, const std::string& db_path,
+                   std::vector<uint64_t>* numbers) {
+  Status status = ListLogs(env, ArchiveDirectory(db_path), numbers);
+  return status.IsNotFound() ? Status::OK() : status;
 }
 
 WalArchive::WalArchive(Env* env, const std::string& db_path,

@@ -24,8 +24,10 @@ namespace varve {
 // Returns the path of the folder, and of a log in it.
 std::string ArchiveDirectory(const std::string& db_path);
 std::string ArchivedWalFileName(const std::string& db_path, uint64_t number);
-// Stores the numbers of the archived logs, in increasing order. None if there
-// is no such folder.
+// Stores the numbers of the logs in a directory, in increasing order.
+Status ListLogs(Env* env, const std::string& directory,
+                std::vector<uint64_t>* numbers);
+// Does so for the archived logs. There are none without the folder.
 Status ListArchive(Env* env, const std::string& db_path,
                    std::vector<uint64_t>* numbers);
 

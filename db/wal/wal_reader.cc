@@ -1,8 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #include "db/wal/wal_reader.h"
 
-#include <algorithm>
-
 #include "db/wal/wal_format.h"
 #include "util/bytes/checksum.h"
 #include "util/bytes/coding.h"
@@ -43,14 +41,11 @@ bool GoesOnWithRecord(uint8_t type) {
 }  // namespace
 
 Reader::Reader(std::unique_ptr<SequentialFile> file, std::string name,
-               uint64_t number, uint64_t offset)
+               uint64_t number)
     : file_(std::move(file)),
       name_(std::move(name)),
       number_(number),
-      block_(std::make_unique_for_overwrite<char[]>(kBlockSize)),
-      block_end_(offset - offset % kBlockSize),
-      begin_(static_cast<size_t>(offset % kBlockSize)),
-      record_end_(offset) {}
+      block_(std::make_unique_for_overwrite<char[]>(kBlockSize)) {}
 
 ReadOutcome Reader::ReadRecord(Slice* record) {
   if (final_ != ReadOutcome::kRecord) return final_;
@@ -170,8 +165,6 @@ ReadOutcome Reader::NextBlock() {
   rest_ = block;
   block_end_ += block.size();
   last_block_ = block.size() < size;
-  rest_.remove_prefix(std::min(begin_, rest_.size()));
-  begin_ = 0;
   return ReadOutcome::kRecord;
 }
 

@@ -26,10 +26,9 @@ enum class ReadOutcome : uint8_t {
 class Reader {
  public:
   // `name` is used in messages. `number` is the number in the file's name,
-  // which recyclable records must have. `offset`: the end of a record, where
-  // the reading begins. `file` then begins with the block that has this offset.
+  // which recyclable records must have.
   Reader(std::unique_ptr<SequentialFile> file, std::string name,
-         uint64_t number, uint64_t offset = 0);
+         uint64_t number);
   Reader(const Reader&) = delete;
   Reader& operator=(const Reader&) = delete;
 
@@ -112,7 +111,6 @@ class Reader {
   Slice rest_;              // The unread rest of the block.
   Slice fragment_begin_;    // rest_ before the last fragment was read.
   uint64_t block_end_ = 0;  // File offset of the end of the block.
-  size_t begin_ = 0;        // The bytes of the first block that are left out.
   uint64_t record_end_ = 0;
   bool last_block_ = false;      // The block is shorter than kBlockSize.
   bool no_header_ = false;       // The damage has no plausible header.

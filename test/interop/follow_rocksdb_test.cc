@@ -8,15 +8,14 @@
 #include <chrono>
 #include <string>
 
+#include "test/testing/engines/busy_db_bench.h"
 #include "test/testing/rocksdb_library.h"
-#include "test/testing/tools.h"
 #include "varve/column_family.h"
 
 namespace varve::test {
 namespace {
 
 constexpr size_t kFamilies = 3;
-constexpr size_t kKeys = 2000;
 
 std::vector<ColumnFamilyDescriptor> Descriptors() {
   const ColumnFamilyOptions options;
@@ -144,21 +143,8 @@ class FollowRocksDbTest : public ::testing::Test {
       ASSERT_TRUE(SameEntries(PrimaryEntries(i), found)) << "family " << i;
     }
   }
-  void BesideDbBench(const std::vector<std::string>& more) {
-    const std::vector<std::string> common = {"--db=" + path_,
-                                             "--num=" + std::to_string(kKeys),
-                                             "--value_size=200",
-                                             "--compression_type=none",
-                                             "--write_buffer_size=65536",
-                                             "--target_file_size_base=65536"};
-    RunOrFail(Command({"db_bench", "--benchmarks=fillseq"}, common));
-    std::vector<std::string> options = more;
-    if (!more.empty()) options = {"--options_file=" + RecyclingOptions()};
-    RunningTool writer(
-        Command(Command({"db_bench", "--benchmarks=overwrite",
-                         "--use_existing_db=1", "--duration=600"},
-                        common),
-                options));
+  void BesideDbBench(bool recycles) {
+    BusyDbBench writer(dir_, path_, "65536", recycles);
     std::unique_ptr<DB> db;
     ASSERT_TRUE(Ok(DB::OpenAsSecondary(Options(), path_, "", &db)));
     const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(2);
@@ -169,7 +155,7 @@ class FollowRocksDbTest : public ::testing::Test {
       ASSERT_TRUE(Ok(db->TryCatchUpWithPrimary())) << catch_ups;
       EntryList entries;
       ASSERT_TRUE(Ok(ScanForward(db.get(), {}, &entries))) << catch_ups;
-      ASSERT_EQ(entries.size(), kKeys) << catch_ups;
+      ASSERT_EQ(entries.size(), BusyDbBench::kKeys) << catch_ups;
       const uint64_t now = db->GetLatestSequenceNumber();
       ASSERT_GE(now, before);
       moved += now > before ? 1 : 0;
@@ -180,30 +166,11 @@ class FollowRocksDbTest : public ::testing::Test {
     const Status living = db->Promote();
     EXPECT_TRUE(living.IsBusy()) << living.ToString();
     writer.Kill();
-    writer.Wait();
     ASSERT_TRUE(Ok(db->Promote()));
     ASSERT_TRUE(Ok(db->Put(WriteOptions(), "mine", "1")));
     EntryList entries;
     ASSERT_TRUE(Ok(ScanForward(db.get(), {}, &entries)));
-    EXPECT_EQ(entries.size(), kKeys + 1);
-  }
-  std::string RecyclingOptions() {
-    std::vector<std::string> names;
-    EXPECT_TRUE(Ok(Env::Default()->GetChildren(path_, &names)));
-    std::string text;
-    for (const std::string& name : names) {
-      if (!name.starts_with("OPTIONS-")) continue;
-      EXPECT_TRUE(
-          Ok(ReadFileToString(Env::Default(), path_ + "/" + name, &text)));
-    }
-    const std::string option = "recycle_log_file_num=";
-    const size_t place = text.find(option);
-    EXPECT_NE(place, std::string::npos);
-    if (place == std::string::npos) return "";
-    text.replace(place + option.size(), 1, "4");
-    const std::string file = dir_.Sub("options");
-    EXPECT_TRUE(Ok(WriteStringToFile(Env::Default(), text, file, false)));
-    return file;
+    EXPECT_EQ(entries.size(), BusyDbBench::kKeys + 1);
   }
 
   TempDir dir_;
@@ -281,11 +248,9 @@ TEST_F(FollowRocksDbTest, ReportsAnotherDatabase) {
   EXPECT_EQ(number, "1");
 }
 
-TEST_F(FollowRocksDbTest, IsRightBesideAnotherProcess) { BesideDbBench({}); }
+TEST_F(FollowRocksDbTest, IsRightBesideAnotherProcess) { BesideDbBench(false); }
 
-TEST_F(FollowRocksDbTest, IsRightWhereLogsAreReused) {
-  BesideDbBench({"recycles"});
-}
+TEST_F(FollowRocksDbTest, IsRightWhereLogsAreReused) { BesideDbBench(true); }
 
 }  // namespace
 }  // namespace varve::test

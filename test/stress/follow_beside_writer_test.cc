@@ -13,13 +13,7 @@
 // VARVE_FOLLOWER_SECONDS sets how long each case runs, and VARVE_PROMOTIONS how
 // often a writer is killed and replaced.
 
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "test/testing/db_helpers.h"
-#include "test/testing/machine/shared_memory.h"
-#include "test/testing/run_tool.h"
-#include "test/testing/seed.h"
+#include "test/testing/db/numbered_writer.h"
 #include "test/testing/test_headers.h"
 #include "varve/sst_file_writer.h"
 
@@ -28,49 +22,12 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int64_t kSlots = 200;
-constexpr int64_t kRangeSlots = 40;
-constexpr int64_t kRangePeriod = 500;
-constexpr const char* kNewestKey = "newest";
 constexpr size_t kFamilies = 4;
-
-// The writer's progress, in memory that both processes share.
-struct Progress {
-  std::atomic<int64_t> begun;
-  std::atomic<int64_t> returned;
-  std::atomic<int64_t> opened;
-  std::atomic<int64_t> failed;
-};
-
-std::string SlotKey(int64_t slot) { return Key(static_cast<int>(slot)); }
-std::string SlotValue(int64_t number) {
-  const uint64_t mixed = static_cast<uint64_t>(number) * 0x9E3779B97F4A7C15u;
-  std::string value = std::to_string(number) + ":";
-  value.append(static_cast<size_t>(mixed >> 55), 'v');
-  return value;
-}
-bool IsDeletion(int64_t number) { return number % 7 == 0; }
-bool IsRangeDeletion(int64_t number) {
-  return number % kRangePeriod == kRangePeriod / 2;
-}
-// Such a batch is a table for each family.
-bool IsIngestion(int64_t number) { return number % 1000 == 777; }
-
-// Returns the expected contents of each family after batch `number`.
-EntryList ContentsAfter(int64_t number) {
-  EntryList entries;
-  int64_t cleared = number - number % kRangePeriod + kRangePeriod / 2;
-  if (cleared > number) cleared -= kRangePeriod;
-  for (int64_t slot = 0; slot < kSlots; ++slot) {
-    const int64_t newest =
-        number - ((number - slot) % kSlots + kSlots) % kSlots;
-    if (newest <= 0 || (IsDeletion(newest) && !IsIngestion(newest))) continue;
-    if (slot < kRangeSlots && newest < cleared) continue;
-    entries.emplace_back(SlotKey(slot), SlotValue(newest));
-  }
-  if (number > 0) entries.emplace_back(kNewestKey, std::to_string(number));
-  return entries;
-}
+// An ingestion is a table for each family.
+constexpr NumberedBatches kBatches{.slots = 200,
+                                   .range_slots = 40,
+                                   .range_period = 500,
+                                   .ingestion_period = 1000};
 
 class Primary {
  public:
@@ -99,19 +56,10 @@ class Primary {
             {"c", options}};
   }
   Status Write(const WriteOptions& options, int64_t number) {
-    if (IsIngestion(number)) return Ingest(number);
+    if (kBatches.IsIngestion(number)) return Ingest(number);
     WriteBatch batch;
     for (ColumnFamilyHandle* const family : handles_) {
-      if (IsRangeDeletion(number)) {
-        batch.DeleteRange(family, SlotKey(0), SlotKey(kRangeSlots));
-      }
-      const std::string key = SlotKey(number % kSlots);
-      if (IsDeletion(number)) {
-        batch.Delete(family, key);
-      } else {
-        batch.Put(family, key, SlotValue(number));
-      }
-      batch.Put(family, kNewestKey, std::to_string(number));
+      kBatches.AddTo(&batch, family, number);
     }
     return db_->Write(options, &batch);
   }
@@ -140,7 +88,7 @@ class Primary {
       SstFileWriter writer(options_, handles_[i]);
       status = writer.Open(path);
       if (status.ok()) {
-        status = writer.Put(SlotKey(number % kSlots), SlotValue(number));
+        status = writer.Put(kBatches.KeyOf(number), kBatches.ValueOf(number));
       }
       if (status.ok()) status = writer.Put(kNewestKey, std::to_string(number));
       if (status.ok()) status = writer.Finish();
@@ -155,99 +103,43 @@ class Primary {
   std::vector<ColumnFamilyHandle*> handles_;
 };
 
-struct Mode {
-  const char* name;  // The directory has it too, so that the writer knows it.
-  bool sync;
-  WriteMethod method;
-  size_t write_buffer_size;
-};
-constexpr Mode kModes[] = {{"Unsynced", false, WriteMethod::kCall, 64 << 10},
-                           {"Synced", true, WriteMethod::kAuto, 64 << 10},
-                           {"Mapped", false, WriteMethod::kMap, 64 << 10},
-                           {"LargeBuffer", false, WriteMethod::kAuto, 4 << 20}};
+constexpr WriterMode kModes[] = {
+    {"Unsynced", false, WriteMethod::kCall, 64 << 10},
+    {"Synced", true, WriteMethod::kAuto, 64 << 10},
+    {"Mapped", false, WriteMethod::kMap, 64 << 10},
+    {"LargeBuffer", false, WriteMethod::kAuto, 4 << 20}};
 
-Options OptionsFor(const Mode& mode) {
-  Options options = TinyOptions();
-  options.wal_write = mode.method;
-  options.write_buffer_size = mode.write_buffer_size;
-  return options;
+int Work(const WriterMode& mode, const std::string& place) {
+  Primary primary(place, mode.MakeOptions());
+  return RunWriter(
+      mode, place, static_cast<uint64_t>(getpid()),
+      {.open = [&] { return primary.Open(); },
+       .write = [&](const WriteOptions& options,
+                    int64_t number) { return primary.Write(options, number); },
+       .rest =
+           [&](Rng* rng) {
+             Status status;
+             if (rng->OneIn(2000)) status = primary.Flush(rng);
+             if (status.ok() && rng->OneIn(10000)) {
+               status = primary.Compact(rng);
+             }
+             return status;
+           },
+       .close = [&] { return primary.Close(); }});
 }
 
-// The writer: runs until it is killed.
-int Work(const Mode& mode, const std::string& place) {
-  Progress* const progress = MapShared<Progress>(place + "/progress");
-  WriteOptions options;
-  Primary primary(place, OptionsFor(mode));
-  for (Rng rng(static_cast<uint64_t>(getpid()));;) {
-    Status status = primary.Open();
-    progress->opened.fetch_add(1);
-    for (int i = 0; i < 20000 && status.ok(); ++i) {
-      const int64_t number = progress->returned.load() + 1;
-      progress->begun.store(number);
-      options.sync = mode.sync && !rng.OneIn(3);
-      status = primary.Write(options, number);
-      if (status.ok()) progress->returned.store(number);
-      if (status.ok() && rng.OneIn(2000)) status = primary.Flush(&rng);
-      if (status.ok() && rng.OneIn(10000)) status = primary.Compact(&rng);
-    }
-    if (status.ok()) status = primary.Close();
-    if (!status.ok()) {
-      fprintf(stderr, "%s\n", status.ToString().c_str());
-      progress->failed.store(1);
-      return 1;
-    }
-  }
-}
+TEST(FollowedWriterTest, Work) { WorkIfWriter(kModes, Work); }
 
-constexpr const char* kWriterVariable = "VARVE_FOLLOWED_WRITER";
-
-// Run by the tests below in a process of its own; by itself it does nothing.
-TEST(FollowedWriterTest, Work) {
-  const char* const place = getenv(kWriterVariable);
-  if (place == nullptr) return;
-  for (const Mode& mode : kModes) {
-    if (std::string(place).ends_with(std::string("/") + mode.name)) {
-      _exit(Work(mode, place));
-    }
-  }
-  _exit(2);
-}
-
-class FollowBesideWriterTest : public ::testing::TestWithParam<Mode> {
+class FollowBesideWriterTest : public BesideWriterTest {
  protected:
-  void SetUp() override {
-    place_ = dir_.Sub(GetParam().name);
-    ASSERT_EQ(mkdir(place_.c_str(), 0755), 0);
-    progress_ = MapShared<Progress>(place_ + "/progress");
-  }
+  FollowBesideWriterTest() : BesideWriterTest("FollowedWriterTest.Work") {}
   void TearDown() override {
     EndFollower();
-    EXPECT_EQ(progress_->failed.load(), 0);
-    if (writer_ != nullptr) KillWriter();
-    munmap(progress_, sizeof(Progress));
+    BesideWriterTest::TearDown();
   }
 
-  void StartWriter() {
-    const int64_t before = progress_->returned.load();
-    setenv(kWriterVariable, place_.c_str(), 1);
-    writer_ = std::make_unique<RunningTool>(std::vector<std::string>{
-        "/proc/self/exe", "--gtest_filter=FollowedWriterTest.Work"});
-    unsetenv(kWriterVariable);
-    const auto timeout = Clock::now() + std::chrono::seconds(60);
-    while (progress_->returned.load() == before && Clock::now() < timeout &&
-           progress_->failed.load() == 0) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    ASSERT_GT(progress_->returned.load(), before) << "nothing was written";
-  }
-  void KillWriter() {
-    writer_->Kill();
-    const ToolResult& result = writer_->Wait();
-    EXPECT_EQ(result.exit_code, 128 + SIGKILL) << result.Summary();
-    writer_.reset();
-  }
   void OpenFollower() {
-    Options options = OptionsFor(GetParam());
+    Options options = GetParam().MakeOptions();
     options.experiment = TestExperiment();
     ASSERT_TRUE(Ok(DB::OpenAsSecondary(
         options, place_ + "/db", dir_.Sub("second"),
@@ -269,13 +161,10 @@ class FollowBesideWriterTest : public ::testing::TestWithParam<Mode> {
         entries.emplace_back(it->key().ToString(), it->value().ToString());
       }
       ASSERT_TRUE(Ok(it->status()));
-      int64_t newest = 0;
-      if (!entries.empty() && entries.back().first == kNewestKey) {
-        newest = atoll(entries.back().second.c_str());
-      }
+      const int64_t newest = NewestIn(entries);
       if (i == 0) *number = newest;
       ASSERT_EQ(newest, *number) << "family " << i;
-      ASSERT_TRUE(SameEntries(ContentsAfter(newest), entries))
+      ASSERT_TRUE(SameEntries(kBatches.ContentsAfter(newest), entries))
           << "family " << i << ", batch " << newest;
     }
   }
@@ -307,10 +196,6 @@ class FollowBesideWriterTest : public ::testing::TestWithParam<Mode> {
     }
   }
 
-  TempDir dir_;
-  std::string place_;
-  Progress* progress_ = nullptr;
-  std::unique_ptr<RunningTool> writer_;
   std::unique_ptr<DB> follower_;
   std::vector<ColumnFamilyHandle*> handles_;
   std::atomic<int64_t> reads_{0};

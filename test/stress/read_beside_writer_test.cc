@@ -9,182 +9,75 @@
 // before the open began, or a later one; and it must stay the same while the
 // reader is open. VARVE_READER_SECONDS sets how long each case runs.
 
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include "test/testing/db_helpers.h"
-#include "test/testing/machine/shared_memory.h"
-#include "test/testing/run_tool.h"
-#include "test/testing/seed.h"
+#include "test/testing/db/numbered_writer.h"
 #include "test/testing/test_headers.h"
 #include "test/testing/tools.h"
 
 namespace varve::test {
 namespace {
 
-constexpr int64_t kSlots = 400;
-// The slots that a range deletion empties, and how often there is one.
-constexpr int64_t kRangeSlots = 40;
-constexpr int64_t kRangePeriod = 1000;
-constexpr const char* kNewestKey = "newest";
-
-// The writer's progress, in memory that both processes share.
-struct Progress {
-  std::atomic<int64_t> returned;
-  std::atomic<int64_t> opened;  // Times the database was opened.
-  std::atomic<int64_t> failed;
-};
-
-std::string SlotKey(int64_t slot) { return Key(static_cast<int>(slot)); }
-std::string SlotValue(int64_t number) {
-  const uint64_t mixed = static_cast<uint64_t>(number) * 0x9E3779B97F4A7C15u;
-  std::string value = std::to_string(number) + ":";
-  value.append(static_cast<size_t>(mixed >> 55), 'v');
-  return value;
-}
-bool IsDeletion(int64_t number) { return number % 7 == 0; }
-bool IsRangeDeletion(int64_t number) {
-  return number % kRangePeriod == kRangePeriod / 2;
-}
-
-// Returns the expected contents after batch `number`.
-EntryList ContentsAfter(int64_t number) {
-  EntryList entries;
-  // The last range deletion, which removed older entries from its slots.
-  int64_t cleared = number - number % kRangePeriod + kRangePeriod / 2;
-  if (cleared > number) cleared -= kRangePeriod;
-  for (int64_t slot = 0; slot < kSlots; ++slot) {
-    const int64_t newest =
-        number - ((number - slot) % kSlots + kSlots) % kSlots;
-    if (newest <= 0 || IsDeletion(newest)) continue;
-    if (slot < kRangeSlots && newest < cleared) continue;
-    entries.emplace_back(SlotKey(slot), SlotValue(newest));
-  }
-  if (number > 0) entries.emplace_back(kNewestKey, std::to_string(number));
-  return entries;
-}
-
-Status WriteNumber(DB* db, const WriteOptions& options, int64_t number) {
-  WriteBatch batch;
-  if (IsRangeDeletion(number)) {
-    batch.DeleteRange(SlotKey(0), SlotKey(kRangeSlots));
-  }
-  const std::string key = SlotKey(number % kSlots);
-  if (IsDeletion(number)) {
-    batch.Delete(key);
-  } else {
-    batch.Put(key, SlotValue(number));
-  }
-  batch.Put(kNewestKey, std::to_string(number));
-  return db->Write(options, &batch);
-}
+constexpr NumberedBatches kBatches{
+    .slots = 400, .range_slots = 40, .range_period = 1000};
 
 // Returns whether the entries are of one moment. Sets *number to its batch.
 ::testing::AssertionResult AreOfOneMoment(const EntryList& entries,
                                           int64_t* number) {
-  *number = 0;
-  if (!entries.empty() && entries.back().first == kNewestKey) {
-    *number = atoll(entries.back().second.c_str());
-  }
-  return SameEntries(ContentsAfter(*number), entries) << ", batch " << *number;
+  *number = NewestIn(entries);
+  return SameEntries(kBatches.ContentsAfter(*number), entries)
+         << ", batch " << *number;
 }
 
-struct Mode {
-  const char* name;  // The directory has it too, so that the writer knows it.
-  bool sync;
-  WriteMethod method;
-  size_t write_buffer_size;
-};
-constexpr Mode kModes[] = {{"Unsynced", false, WriteMethod::kCall, 64 << 10},
-                           {"Synced", true, WriteMethod::kAuto, 64 << 10},
-                           {"Mapped", false, WriteMethod::kMap, 64 << 10},
-                           {"Auto", false, WriteMethod::kAuto, 64 << 10},
-                           {"LargeBuffer", false, WriteMethod::kAuto, 4 << 20}};
+constexpr WriterMode kModes[] = {
+    {"Unsynced", false, WriteMethod::kCall, 64 << 10},
+    {"Synced", true, WriteMethod::kAuto, 64 << 10},
+    {"Mapped", false, WriteMethod::kMap, 64 << 10},
+    {"Auto", false, WriteMethod::kAuto, 64 << 10},
+    {"LargeBuffer", false, WriteMethod::kAuto, 4 << 20}};
 
-Options OptionsFor(const Mode& mode) {
-  Options options = TinyOptions();
-  options.wal_write = mode.method;
-  options.write_buffer_size = mode.write_buffer_size;
-  return options;
+int Work(const WriterMode& mode, const std::string& place) {
+  std::unique_ptr<DB> db;
+  return RunWriter(
+      mode, place, /*seed=*/1,
+      {.open = [&] { return DB::Open(mode.MakeOptions(), place + "/db", &db); },
+       .write =
+           [&](const WriteOptions& options, int64_t number) {
+             WriteBatch batch;
+             kBatches.AddTo(&batch, nullptr, number);
+             return db->Write(options, &batch);
+           },
+       .rest =
+           [&](Rng* rng) {
+             Status status;
+             if (rng->OneIn(5000)) status = db->Flush(FlushOptions());
+             if (status.ok() && rng->OneIn(20000)) {
+               status =
+                   db->CompactRange(CompactRangeOptions(), nullptr, nullptr);
+             }
+             return status;
+           },
+       .close =
+           [&] {
+             Status status = db->Close();
+             db.reset();
+             return status;
+           }});
 }
 
-// The writer: runs until it is killed.
-int Work(const Mode& mode, const std::string& place) {
-  Progress* const progress = MapShared<Progress>(place + "/progress");
-  WriteOptions options;
-  for (Rng rng(1);;) {
-    std::unique_ptr<DB> db;
-    Status status = DB::Open(OptionsFor(mode), place + "/db", &db);
-    progress->opened.fetch_add(1);
-    for (int i = 0; i < 20000 && status.ok(); ++i) {
-      const int64_t number = progress->returned.load() + 1;
-      options.sync = mode.sync && !rng.OneIn(3);
-      status = WriteNumber(db.get(), options, number);
-      if (status.ok()) progress->returned.store(number);
-      if (status.ok() && rng.OneIn(5000)) status = db->Flush(FlushOptions());
-      if (status.ok() && rng.OneIn(20000)) {
-        status = db->CompactRange(CompactRangeOptions(), nullptr, nullptr);
-      }
-    }
-    if (status.ok()) status = db->Close();
-    if (!status.ok()) {
-      fprintf(stderr, "%s\n", status.ToString().c_str());
-      progress->failed.store(1);
-      return 1;
-    }
-  }
-}
+TEST(BusyWriterTest, Work) { WorkIfWriter(kModes, Work); }
 
-constexpr const char* kWriterVariable = "VARVE_READ_BESIDE_WRITER";
-
-// Run by the tests below in a process of its own; by itself it does nothing.
-TEST(BusyWriterTest, Work) {
-  const char* const place = getenv(kWriterVariable);
-  if (place == nullptr) return;
-  for (const Mode& mode : kModes) {
-    if (std::string(place).ends_with(std::string("/") + mode.name)) {
-      _exit(Work(mode, place));
-    }
-  }
-  _exit(2);
-}
-
-class ReadBesideWriterTest : public ::testing::TestWithParam<Mode> {
+class ReadBesideWriterTest : public BesideWriterTest {
  protected:
+  ReadBesideWriterTest() : BesideWriterTest("BusyWriterTest.Work") {}
   void SetUp() override {
-    place_ = dir_.Sub(GetParam().name);
-    ASSERT_EQ(mkdir(place_.c_str(), 0755), 0);
-    progress_ = MapShared<Progress>(place_ + "/progress");
-    setenv(kWriterVariable, place_.c_str(), 1);
-    writer_ = std::make_unique<RunningTool>(std::vector<std::string>{
-        "/proc/self/exe", "--gtest_filter=BusyWriterTest.Work"});
-    unsetenv(kWriterVariable);
-    const auto timeout =
-        std::chrono::steady_clock::now() + std::chrono::seconds(60);
-    while (progress_->returned.load() == 0 &&
-           std::chrono::steady_clock::now() < timeout) {
-      std::this_thread::sleep_for(std::chrono::milliseconds(1));
-    }
-    ASSERT_GT(progress_->returned.load(), 0) << "nothing was written";
+    BesideWriterTest::SetUp();
+    ASSERT_NO_FATAL_FAILURE(StartWriter());
     end_ = std::chrono::steady_clock::now() +
            std::chrono::seconds(EnvironmentInt("VARVE_READER_SECONDS", 2));
-  }
-  void TearDown() override {
-    EXPECT_EQ(progress_->failed.load(), 0);
-    writer_->Kill();
-    const ToolResult& result = writer_->Wait();
-    EXPECT_EQ(result.exit_code, 128 + SIGKILL) << result.Summary();
-    munmap(progress_, sizeof(Progress));
   }
   bool GoesOn() const {
     return std::chrono::steady_clock::now() < end_ && !HasFailure();
   }
-  std::string Db() const { return place_ + "/db"; }
 
-  TempDir dir_;
-  std::string place_;
-  Progress* progress_ = nullptr;
-  std::unique_ptr<RunningTool> writer_;
   std::chrono::steady_clock::time_point end_;
 };
 

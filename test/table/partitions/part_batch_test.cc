@@ -6,21 +6,15 @@
 // batches; damage at chosen places, and failing reads; caches that keep
 // nothing, little or all.
 
-#include "table/build/table_builder.h"
-#include "table/cache/block_cache.h"
 #include "table/reader/read_target.h"
 #include "table/reader/table_parts.h"
 #include "test/table/partitions/partitioned_table_use.h"
-#include "test/testing/env/string_file.h"
 #include "test/testing/seed.h"
 #include "util/bytes/hash.h"
 #include "util/threads/epoch.h"
 
 namespace varve::test {
 namespace {
-
-using testing::kTableComparator;
-using testing::StringFile;
 
 class CountingEnv : public EnvWrapper {
  public:
@@ -36,34 +30,10 @@ class CountingEnv : public EnvWrapper {
   int reads = 0;
 };
 
-std::string BuildTable(const KeysAndValues& entries, uint64_t partition_bytes) {
-  TableBuilderOptions options;
-  options.comparator = &kTableComparator;
-  options.block_size = 200;
-  options.partitioned_index = true;
-  options.partition_filters = true;
-  options.metadata_block_size = partition_bytes;
-  options.filter_policy = NewBloomFilterPolicy(10);
-  StringFile file;
-  TableBuilder builder(options, &file);
-  for (const auto& [key, value] : entries) builder.Add(key, value);
-  EXPECT_TRUE(Ok(builder.Finish()));
-  return file.contents();
-}
-
-class PartBatchTest : public ::testing::Test {
+class PartBatchTest : public testing::PartsTestBase {
  protected:
-  void UseCache(size_t bytes, bool strict = false) {
-    cache_ = NewBlockCache(
-        {.capacity_bytes = bytes, .strict_capacity_limit = strict});
-    parts_ =
-        std::make_shared<PartCache>(static_cast<BlockCache*>(cache_.get()));
-  }
   std::unique_ptr<Table> OpenParts(const std::string& bytes) {
-    TableReaderOptions options = ReaderOptions(bytes);
-    options.block_cache = static_cast<BlockCache*>(cache_.get());
-    options.part_cache = parts_;
-    options.tail_size = bytes.size();
+    TableReaderOptions options = Options(bytes);
     options.env = &env_;
     std::unique_ptr<Table> table;
     EXPECT_TRUE(Ok(Open(options, bytes, &table, &log_)));
@@ -124,9 +94,6 @@ class PartBatchTest : public ::testing::Test {
   }
 
   CountingEnv env_;
-  std::shared_ptr<Cache> cache_;
-  std::shared_ptr<PartCache> parts_;
-  ReadLog log_;
 };
 
 TEST_F(PartBatchTest, AnswersAsGetInEveryForm) {
@@ -179,7 +146,7 @@ TEST_F(PartBatchTest, FindsKeysThatGoOnInTheNextPart) {
   }
   for (const size_t bytes : {0, 1 << 20}) {
     UseCache(bytes);
-    const auto table = OpenParts(BuildTable(entries, 60));
+    const auto table = OpenParts(BuildPartitioned(entries, 60));
     const auto answers = LookupTogether(*table, keys);
     for (size_t i = 0; i < keys.size(); ++i) {
       EXPECT_EQ(answers[i], Lookup(*table, keys[i]));
@@ -189,7 +156,7 @@ TEST_F(PartBatchTest, FindsKeysThatGoOnInTheNextPart) {
 }
 
 TEST_F(PartBatchTest, PartsOfAllTablesAreOneBatch) {
-  const std::string bytes = BuildTable(NumberedEntries(4000), 300);
+  const std::string bytes = BuildPartitioned(NumberedEntries(4000), 300);
   UseCache(8 << 20);
   const auto one = OpenParts(bytes);
   const auto other = OpenParts(bytes);
@@ -253,7 +220,7 @@ TEST_F(PartBatchTest, PartitionsThatAreApartAreOneBatch) {
 
 TEST_F(PartBatchTest, AStrictCacheThatIsFullKeepsNothing) {
   const int entries = 4000;
-  const std::string bytes = BuildTable(NumberedEntries(entries), 300);
+  const std::string bytes = BuildPartitioned(NumberedEntries(entries), 300);
   for (const size_t capacity : {0, 2000}) {
     UseCache(capacity, /*strict=*/true);
     const auto table = OpenParts(bytes);
@@ -277,7 +244,7 @@ TEST_F(PartBatchTest, AStrictCacheThatIsFullKeepsNothing) {
 
 TEST_F(PartBatchTest, DamageIsReportedForAffectedKeys) {
   const int entries = 2000;
-  const std::string whole = BuildTable(NumberedEntries(entries), 300);
+  const std::string whole = BuildPartitioned(NumberedEntries(entries), 300);
   const testing::TableBytes parts(whole);
   std::vector<BlockHandle> filters;
   ASSERT_TRUE(Ok(TableIndex::ListHandles(
@@ -307,7 +274,7 @@ TEST_F(PartBatchTest, DamageIsReportedForAffectedKeys) {
 }
 
 TEST_F(PartBatchTest, FailedReadsAreErrorsAndTriedAgain) {
-  const std::string bytes = BuildTable(NumberedEntries(2000), 300);
+  const std::string bytes = BuildPartitioned(NumberedEntries(2000), 300);
   const testing::TableBytes parts(bytes);
   UseCache(1 << 20);
   const auto table = OpenParts(bytes);
@@ -325,7 +292,7 @@ TEST_F(PartBatchTest, FailedReadsAreErrorsAndTriedAgain) {
 
 TEST_F(PartBatchTest, ReadsOfMemoryAloneReadNoFile) {
   UseCache(1 << 20);
-  const auto table = OpenParts(BuildTable(NumberedEntries(2000), 300));
+  const auto table = OpenParts(BuildPartitioned(NumberedEntries(2000), 300));
   ReadOptions options;
   options.read_tier = ReadTier::kBlockCacheTier;
   log_.reads = 0;
@@ -346,7 +313,7 @@ TEST_F(PartBatchTest, PartsThatAreTooLargeForABatchAreFound) {
                          std::to_string(i));
   }
   UseCache(64 << 20);
-  const auto table = OpenParts(BuildTable(entries, 700 << 10));
+  const auto table = OpenParts(BuildPartitioned(entries, 700 << 10));
   std::vector<std::string> keys, expected;
   for (int i = 0; i < 60; i += 20) {
     keys.push_back(

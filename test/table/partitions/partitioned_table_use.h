@@ -3,8 +3,12 @@
 
 // Entries for partitioned tables, and checks that a table has them.
 
+#include "table/build/table_builder.h"
+#include "table/cache/block_cache.h"
+#include "table/reader/part_cache.h"
 #include "table/reader/table.h"
 #include "test/table/partitions/partitioned_table.h"
+#include "test/testing/env/string_file.h"
 #include "test/testing/env/string_random_access_file.h"
 #include "test/testing/status_checks.h"
 #include "test/testing/table/table_lookup.h"
@@ -99,10 +103,52 @@ inline void CheckTable(const Table& table, const KeysAndValues& entries) {
   ASSERT_TRUE(Ok(s));
 }
 
+// Returns a partitioned table as Varve writes it.
+inline std::string BuildPartitioned(const KeysAndValues& entries,
+                                    uint64_t partition_bytes,
+                                    bool with_filter = true) {
+  TableBuilderOptions options;
+  options.comparator = &kTableComparator;
+  options.block_size = 200;
+  options.partitioned_index = true;
+  options.partition_filters = with_filter;
+  options.metadata_block_size = partition_bytes;
+  if (with_filter) options.filter_policy = NewBloomFilterPolicy(10);
+  StringFile file;
+  TableBuilder builder(options, &file);
+  for (const auto& [key, value] : entries) builder.Add(key, value);
+  EXPECT_TRUE(Ok(builder.Finish()));
+  return file.contents();
+}
+
+// Tests of tables of which the parts are read one by one.
+class PartsTestBase : public ::testing::Test {
+ protected:
+  // Tables are charged to a new cache of that size.
+  void UseCache(size_t bytes, bool strict = false) {
+    cache_ = NewBlockCache(
+        {.capacity_bytes = bytes, .strict_capacity_limit = strict});
+    parts_ =
+        std::make_shared<PartCache>(static_cast<BlockCache*>(cache_.get()));
+  }
+  TableReaderOptions Options(const std::string& bytes) const {
+    TableReaderOptions options = ReaderOptions(bytes);
+    options.block_cache = static_cast<BlockCache*>(cache_.get());
+    options.part_cache = parts_;
+    options.tail_size = bytes.size();
+    return options;
+  }
+
+  std::shared_ptr<Cache> cache_;
+  std::shared_ptr<PartCache> parts_;
+  ReadLog log_;
+};
+
 }  // namespace varve::testing
 
 namespace varve::test {
 
+using testing::BuildPartitioned;
 using testing::CheckTable;
 using testing::IndexEntry;
 using testing::Key;

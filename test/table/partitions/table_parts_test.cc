@@ -8,10 +8,7 @@
 
 #include "table/reader/table_parts.h"
 
-#include "table/build/table_builder.h"
-#include "table/cache/block_cache.h"
 #include "test/table/partitions/partitioned_table_use.h"
-#include "test/testing/env/string_file.h"
 #include "test/testing/seed.h"
 #include "util/threads/epoch.h"
 
@@ -19,40 +16,9 @@ namespace varve::test {
 namespace {
 
 using ::testing::HasSubstr;
-using testing::kTableComparator;
-using testing::StringFile;
 
-std::string BuildTable(const KeysAndValues& entries, uint64_t partition_bytes,
-                       bool with_filter = true) {
-  TableBuilderOptions options;
-  options.comparator = &kTableComparator;
-  options.block_size = 200;
-  options.partitioned_index = true;
-  options.partition_filters = with_filter;
-  options.metadata_block_size = partition_bytes;
-  if (with_filter) options.filter_policy = NewBloomFilterPolicy(10);
-  StringFile file;
-  TableBuilder builder(options, &file);
-  for (const auto& [key, value] : entries) builder.Add(key, value);
-  EXPECT_TRUE(Ok(builder.Finish()));
-  return file.contents();
-}
-
-class TablePartsTest : public ::testing::Test {
+class TablePartsTest : public testing::PartsTestBase {
  protected:
-  // Tables are charged to a new cache of that size.
-  void UseCache(size_t bytes) {
-    cache_ = NewBlockCache(bytes);
-    parts_ =
-        std::make_shared<PartCache>(static_cast<BlockCache*>(cache_.get()));
-  }
-  TableReaderOptions Options(const std::string& bytes) const {
-    TableReaderOptions options = ReaderOptions(bytes);
-    options.block_cache = static_cast<BlockCache*>(cache_.get());
-    options.part_cache = parts_;
-    options.tail_size = bytes.size();
-    return options;
-  }
   void OpenParts(const std::string& bytes) {
     table_.reset();
     const Status status = Open(Options(bytes), bytes, &table_, &log_);
@@ -61,9 +27,6 @@ class TablePartsTest : public ::testing::Test {
     ASSERT_EQ(table_->core().index.size(), 0u);
   }
 
-  std::shared_ptr<Cache> cache_;
-  std::shared_ptr<PartCache> parts_;
-  ReadLog log_;
   std::unique_ptr<Table> table_;
 };
 
@@ -106,7 +69,7 @@ TEST_F(TablePartsTest, FindsAllVersionsOfAKey) {
   }
   for (const size_t bytes : {0, 1 << 20}) {
     UseCache(bytes);
-    ASSERT_NO_FATAL_FAILURE(OpenParts(BuildTable(entries, 60)));
+    ASSERT_NO_FATAL_FAILURE(OpenParts(BuildPartitioned(entries, 60)));
     ASSERT_NO_FATAL_FAILURE(CheckTable(*table_, entries));
     EXPECT_EQ(Lookup(*table_, Numbered(0), 0), "absent");
   }
@@ -116,7 +79,7 @@ TEST_F(TablePartsTest, PartsTakeHalfOfTheCache) {
   const KeysAndValues entries = NumberedEntries(20000);
   const size_t capacity = 200 << 10;
   UseCache(capacity);
-  ASSERT_NO_FATAL_FAILURE(OpenParts(BuildTable(entries, 1000)));
+  ASSERT_NO_FATAL_FAILURE(OpenParts(BuildPartitioned(entries, 1000)));
   const size_t own = table_->ApproximateMemoryUsage();
   for (int i = 0; i < 20000; i += 7) {
     ASSERT_EQ(Lookup(*table_, Numbered(2 * i)), "value " + std::to_string(i));
@@ -134,7 +97,8 @@ TEST_F(TablePartsTest, PartsTakeHalfOfTheCache) {
 
 TEST_F(TablePartsTest, OnePartIsOneRead) {
   UseCache(8 << 20);
-  ASSERT_NO_FATAL_FAILURE(OpenParts(BuildTable(NumberedEntries(20000), 1000)));
+  ASSERT_NO_FATAL_FAILURE(
+      OpenParts(BuildPartitioned(NumberedEntries(20000), 1000)));
   // Footer, metaindex and properties; then the names of the partitions.
   EXPECT_LE(log_.reads.load(), 3);
   log_.reads = 0;
@@ -153,7 +117,8 @@ TEST_F(TablePartsTest, OnePartIsOneRead) {
 
 TEST_F(TablePartsTest, ReadsOfMemoryAloneReadNoFile) {
   UseCache(8 << 20);
-  ASSERT_NO_FATAL_FAILURE(OpenParts(BuildTable(NumberedEntries(2000), 300)));
+  ASSERT_NO_FATAL_FAILURE(
+      OpenParts(BuildPartitioned(NumberedEntries(2000), 300)));
   ReadOptions options;
   options.read_tier = ReadTier::kBlockCacheTier;
   LookupState state;
@@ -170,7 +135,7 @@ TEST_F(TablePartsTest, ReadsOfMemoryAloneReadNoFile) {
 TEST_F(TablePartsTest, IteratorsKeepTheirPart) {
   const KeysAndValues entries = NumberedEntries(5000);
   UseCache(0);  // Each part is evicted by the next one.
-  ASSERT_NO_FATAL_FAILURE(OpenParts(BuildTable(entries, 300)));
+  ASSERT_NO_FATAL_FAILURE(OpenParts(BuildPartitioned(entries, 300)));
   const auto it = table_->NewIterator(ReadOptions());
   it->SeekToFirst();
   for (size_t i = 0; i < entries.size(); ++i, it->Next()) {
@@ -187,7 +152,7 @@ TEST_F(TablePartsTest, IteratorsKeepTheirPart) {
 
 TEST_F(TablePartsTest, ApproximateOffsetsAndAnchorsFollowTheParts) {
   const KeysAndValues entries = NumberedEntries(5000);
-  const std::string bytes = BuildTable(entries, 300);
+  const std::string bytes = BuildPartitioned(entries, 300);
   UseCache(1 << 20);
   ASSERT_NO_FATAL_FAILURE(OpenParts(bytes));
   std::unique_ptr<Table> whole;
@@ -211,7 +176,7 @@ TEST_F(TablePartsTest, ApproximateOffsetsAndAnchorsFollowTheParts) {
 
 TEST_F(TablePartsTest, DamagedPartitionsAreCorruption) {
   const KeysAndValues entries = NumberedEntries(2000);
-  const std::string whole = BuildTable(entries, 300);
+  const std::string whole = BuildPartitioned(entries, 300);
   const testing::TableBytes parts(whole);
   const BlockHandle damaged = parts.index()[2].handle;
   std::string bytes = whole;
@@ -234,7 +199,7 @@ TEST_F(TablePartsTest, DamagedPartitionsAreCorruption) {
 
 TEST_F(TablePartsTest, DamagedFilterPartitionsAreNotAsked) {
   const KeysAndValues entries = NumberedEntries(2000);
-  std::string bytes = BuildTable(entries, 300);
+  std::string bytes = BuildPartitioned(entries, 300);
   const testing::TableBytes parts(bytes);
   std::vector<BlockHandle> filters;
   ASSERT_TRUE(Ok(TableIndex::ListHandles(
@@ -264,7 +229,8 @@ TEST_F(TablePartsTest, PartitionsOfOtherKeysAreNoticed) {
 // Nothing is kept from it.
 TEST_F(TablePartsTest, FailedReadsAreErrorsAndTriedAgain) {
   UseCache(1 << 20);
-  ASSERT_NO_FATAL_FAILURE(OpenParts(BuildTable(NumberedEntries(2000), 300)));
+  ASSERT_NO_FATAL_FAILURE(
+      OpenParts(BuildPartitioned(NumberedEntries(2000), 300)));
   log_.fail_from = 0;
   EXPECT_THAT(Lookup(*table_, Numbered(10)), HasSubstr("told to fail"));
   const auto it = table_->NewIterator(ReadOptions());
@@ -280,7 +246,7 @@ TEST_F(TablePartsTest, FailedReadsAreErrorsAndTriedAgain) {
 TEST_F(TablePartsTest, ThreadsShareParts) {
   const KeysAndValues entries = NumberedEntries(3000);
   UseCache(60 << 10);  // Not all fit.
-  ASSERT_NO_FATAL_FAILURE(OpenParts(BuildTable(entries, 300)));
+  ASSERT_NO_FATAL_FAILURE(OpenParts(BuildPartitioned(entries, 300)));
   const uint64_t seed = TestSeed();
   std::vector<std::thread> threads;
   for (uint64_t thread = 0; thread < 4; ++thread) {
