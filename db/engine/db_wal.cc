@@ -42,8 +42,8 @@ Status DBImpl::FlushWAL(bool sync) {
   return flusher_.FlushLogLocked(sync);
 }
 
-// What Close makes durable. An update of a database that is closed is in one of
-// three places:
+// Makes durable what Close must. An update of a database that is closed is in
+// one of three places:
 // - In a table that the MANIFEST names. LogAndApply synced both when it was
 //   flushed, and the directory with the names of the table and of the log that
 //   follows.

@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 //
-// What a Put costs beside a change stream that waits: see docs/streams.md. The
-// CPU time is that of the writing thread.
+// The cost of a Put beside a change stream that waits: see docs/streams.md. The
+// CPU time is the writing thread's.
 
 #include <atomic>
 #include <thread>
