@@ -88,6 +88,9 @@ Status Follower::CatchUpLocked() {
   for (int attempt = 1; attempt <= kMaxAttempts; ++attempt) {
     status = TryOnce(/*restarts=*/attempt > kShortAttempts);
     if (status.ok() || !MayBeRace(status)) return status;
+    // The next attempt opens tables of the same numbers. If these were freed
+    // after it, they would close its tables.
+    Free();
     std::string error = status.ToString();
     same_errors = error == last_error ? same_errors + 1 : 1;
     last_error = std::move(error);

@@ -384,6 +384,60 @@ TEST_F(FollowerTest, FindsALogThatTheManifestDoesNotName) {
 
 // ---- Promotion --------------------------------------------------------------
 
+// Finds no file of that name at its first open.
+class MissingOnceEnv final : public EnvWrapper {
+ public:
+  explicit MissingOnceEnv(Env* target) : EnvWrapper(target) {}
+  Status NewRandomAccessFile(const std::string& path,
+                             const FileOptions& options,
+                             std::unique_ptr<RandomAccessFile>* file) override {
+    if (path != missing || std::exchange(was_missing, true)) {
+      return target()->NewRandomAccessFile(path, options, file);
+    }
+    return Status::NotFound(path);
+  }
+  std::string missing;
+  bool was_missing = false;
+};
+
+// An attempt fails after it has opened the tables of some families, and the
+// next one succeeds.
+TEST_F(FollowerTest, HoldsTablesThatAFailedAttemptHasOpened) {
+  OpenPrimaryWithFamilies();
+  MissingOnceEnv env(Env::Default());
+  for (const bool checks : {false, true}) {
+    options_.env = &env;
+    options_.paranoid_checks = checks;
+    env.was_missing = false;
+    OpenFollowerWithFamilies();
+    for (size_t i = 0; i < 3; ++i) PutIn(i, "key", "value");
+    ASSERT_TRUE(Ok(primary_->Flush(FlushOptions(), handles_)));
+    std::vector<LiveFileMetaData> files;
+    primary_->GetLiveFilesMetaData(&files);
+    // Newest last, of the families in their order.
+    std::sort(files.begin(), files.end(), [](const auto& a, const auto& b) {
+      return a.file_number < b.file_number;
+    });
+    ASSERT_GE(files.size(), 3u);
+    files.erase(files.begin(), files.end() - 3);
+    env.missing = path_ + files[2].name;
+    CatchUp();
+    EXPECT_TRUE(env.was_missing) << env.missing;
+    for (const LiveFileMetaData& file : files) {
+      ASSERT_TRUE(Ok(Env::Default()->RemoveFile(path_ + file.name)));
+    }
+    for (ColumnFamilyHandle* const family : followed_) {
+      EXPECT_EQ(ValueIn(follower_.get(), family, "key"), "value")
+          << family->GetName();
+    }
+    EndFollower();
+    options_.env = Env::Default();
+    EndPrimary();
+    ASSERT_TRUE(Ok(DestroyDB(path_, options_)));
+    OpenPrimaryWithFamilies();
+  }
+}
+
 TEST_F(FollowerTest, PromoteBesideALivingPrimaryIsBusy) {
   OpenPrimary();
   Put("a", "1");
