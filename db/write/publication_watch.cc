@@ -58,9 +58,12 @@ PublicationWatch::Outcome PublicationWatch::Await(
     {
       const MutexLock lock(&mutex_);
       const uint64_t begin_us = writes_come_ ? NowUs() : last_wake_us_;
-      while (in_time && !ended_ && begin_us != 0 &&
-             NowUs() < begin_us + kRestUs) {
-        in_time = Sleep(deadline_us, begin_us + kRestUs);
+      const uint64_t end_us = begin_us != 0 ? begin_us + kRestUs : 0;
+      if (hook_ != nullptr && NowUs() < end_us) {
+        hook_(hook_argument_, Step::kRest);
+      }
+      while (in_time && !ended_ && NowUs() < end_us) {
+        in_time = Sleep(deadline_us, end_us);
       }
       if (ended_) return Outcome::kEnded;
       round = round_;
@@ -69,7 +72,7 @@ PublicationWatch::Outcome PublicationWatch::Await(
     }
     if (!in_time || NowUs() >= deadline_us) return Outcome::kTimeout;
     Arm();
-    if (hook_ != nullptr) hook_(hook_argument_);
+    if (hook_ != nullptr) hook_(hook_argument_, Step::kArmed);
     if (is_published()) break;
     const MutexLock lock(&mutex_);
     while (in_time && !ended_ && round_ == round) {

@@ -85,8 +85,10 @@ class PublicationWatch {
   // Makes all calls of Await return, also later ones.
   void End();
 
-  // Called between T1 and T2 of each Await. For tests.
-  using Hook = void (*)(void*);
+  // Called before an Await arms later, where it must not call this object, and
+  // between T1 and T2. For tests.
+  enum class Step : uint8_t { kRest, kArmed };
+  using Hook = void (*)(void*, Step);
   void TEST_SetHook(Hook hook, void* argument) {
     hook_ = hook;
     hook_argument_ = argument;

@@ -5,7 +5,6 @@
 // change all of them alike, and flushes and compacts; and db_bench in another
 // process overwrites keys that all are there, also with logs that are reused.
 
-#include <chrono>
 #include <string>
 
 #include "test/testing/engines/busy_db_bench.h"
@@ -147,11 +146,9 @@ class FollowRocksDbTest : public ::testing::Test {
     BusyDbBench writer(dir_, path_, "65536", recycles);
     std::unique_ptr<DB> db;
     ASSERT_TRUE(Ok(DB::OpenAsSecondary(Options(), path_, "", &db)));
-    const auto end = std::chrono::steady_clock::now() + std::chrono::seconds(2);
     int catch_ups = 0;
     uint64_t before = 0;
-    uint64_t moved = 0;
-    for (; std::chrono::steady_clock::now() < end; ++catch_ups) {
+    for (int moved = 0; moved < 300; ++catch_ups) {
       ASSERT_TRUE(Ok(db->TryCatchUpWithPrimary())) << catch_ups;
       EntryList entries;
       ASSERT_TRUE(Ok(ScanForward(db.get(), {}, &entries))) << catch_ups;
@@ -161,7 +158,6 @@ class FollowRocksDbTest : public ::testing::Test {
       moved += now > before ? 1 : 0;
       before = now;
     }
-    EXPECT_GT(moved, 0);
     printf("%d catch-ups\n", catch_ups);
     const Status living = db->Promote();
     EXPECT_TRUE(living.IsBusy()) << living.ToString();

@@ -75,6 +75,13 @@ class RunningTool {
     if (pid_ > 0) kill(pid_, SIGKILL);
   }
 
+  bool HasEnded() const {
+    siginfo_t info = {};
+    return pid_ <= 0 || (waitid(P_PID, static_cast<id_t>(pid_), &info,
+                                WEXITED | WNOHANG | WNOWAIT) == 0 &&
+                         info.si_pid != 0);
+  }
+
   // Waits for its end.
   const ToolResult& Wait() {
     if (pid_ <= 0) return result_;

@@ -31,6 +31,10 @@ class PublicationWatchTest : public ::testing::Test {
       watch_.Wake();
     }
   }
+  void WriteAt(PublicationWatch::Step step) {
+    ++(step == PublicationWatch::Step::kRest ? rests_ : arms_);
+    Write();
+  }
 
  protected:
   WriteQueue queue_;
@@ -38,6 +42,8 @@ class PublicationWatchTest : public ::testing::Test {
   PublicationWatch watch_{&queue_, &gate_};
   std::atomic<SequenceNumber> published_{0};
   std::atomic<int> wakes_{0};
+  int rests_ = 0;
+  int arms_ = 0;
 };
 
 TEST_F(PublicationWatchTest, ReturnsAtOnceIfItIsPublished) {
@@ -62,7 +68,9 @@ TEST_F(PublicationWatchTest, ReturnsAtTheEnd) {
 // The write comes between the request and the look.
 TEST_F(PublicationWatchTest, SeesAWriteBeforeItSleeps) {
   watch_.TEST_SetHook(
-      [](void* test) { static_cast<PublicationWatchTest*>(test)->Write(); },
+      [](void* test, PublicationWatch::Step /*step*/) {
+        static_cast<PublicationWatchTest*>(test)->Write();
+      },
       this);
   EXPECT_EQ(watch_.Await(published_, 1, kLongUs), Outcome::kPublished);
   EXPECT_EQ(wakes_, 1);
@@ -74,7 +82,9 @@ TEST_F(PublicationWatchTest, ALeaderThatHasPassedTheGateIsSeen) {
   constexpr int kYields = 20000;
   std::atomic<bool> armed{false};
   watch_.TEST_SetHook(
-      [](void* flag) { *static_cast<std::atomic<bool>*>(flag) = true; },
+      [](void* flag, PublicationWatch::Step /*step*/) {
+        *static_cast<std::atomic<bool>*>(flag) = true;
+      },
       &armed);
   std::thread waiter;
   {
@@ -100,6 +110,26 @@ TEST_F(PublicationWatchTest, TwoWaitersWakeForOneWrite) {
   }
   Write();
   for (std::thread& waiter : waiters) waiter.join();
+}
+
+// Whenever a waiter arms or is about to arm later, there is a write.
+TEST_F(PublicationWatchTest, WritesThatComeAllTheTimeWakeNobody) {
+  constexpr int kAwaits = 20;
+  watch_.TEST_SetHook(
+      [](void* argument, PublicationWatch::Step step) {
+        static_cast<PublicationWatchTest*>(argument)->WriteAt(step);
+      },
+      this);
+  const auto await = [this] {
+    return watch_.Await(published_, published_ + 1, kLongUs);
+  };
+  // The first one is woken, and the next ones too, if they come late.
+  while (rests_ == 0) ASSERT_EQ(await(), Outcome::kPublished);
+  const int arms = arms_;
+  for (int i = 0; i < kAwaits; ++i) ASSERT_EQ(await(), Outcome::kPublished);
+  EXPECT_EQ(arms_, arms);
+  EXPECT_EQ(rests_, 1 + kAwaits);
+  EXPECT_EQ(wakes_, arms);
 }
 
 TEST_F(PublicationWatchTest, NoWakeUpIsLost) {
