@@ -19,6 +19,7 @@
 #include "db/jobs/compactor.h"
 #include "db/jobs/db_core.h"
 #include "db/jobs/flusher.h"
+#include "db/jobs/large_batch.h"
 #include "db/jobs/quiet_watch.h"
 #include "db/jobs/write_admission.h"
 #include "db/live_files/table_metadata.h"
@@ -326,6 +327,9 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   [[gnu::noinline]] Status InsertOverlapping(const WriteQueue::Group& group,
                                              const Written& written);
   void LookAtFull(const WriteQueue::Group& group);
+  [[gnu::noinline]] bool WriteLarge(const WriteOptions& options,
+                                    WriteBatch* batch, Status* status);
+  Status PublishLarge(LargeBatch* large);
   void InsertAll(const WriteQueue::Group& group);
   void CountWritten(const WriteQueue::Group& group, Written written);
   [[gnu::noinline]] void ForgetDeadRanges();
@@ -378,6 +382,7 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   DeadEntryCleanup cleanup_;
   QuietWatch quiet_watch_;
   AgeWatch age_watch_;
+  LargeBatchWatch large_batches_;
   std::unique_ptr<Follower> follower_;  // Null unless it follows or has done.
   // Held during a catch-up and a promotion. Acquired before leadership.
   Mutex follower_mutex_;

@@ -17,6 +17,7 @@
 #include "monitoring/span.h"
 #include "util/base/probe.h"
 #include "util/bytes/hash.h"
+#include "util/threads/path_counter.h"
 
 namespace varve {
 
@@ -232,6 +233,11 @@ Status DBImpl::DeleteRange(const WriteOptions& options,
 }
 
 Status DBImpl::Write(const WriteOptions& options, WriteBatch* batch) {
+  Status status;
+  if (batch != nullptr && LargeBatch::MayBe(*batch) &&
+      WriteLarge(options, batch, &status)) [[unlikely]] {
+    return status;
+  }
   return MeasureWrite<false>(options, batch, nullptr);
 }
 
@@ -569,6 +575,90 @@ void DBImpl::LookAtFull(const WriteQueue::Group& group) {
   if (!full) return;
   MutexLock lock(core_.mutex());
   core_.control.gate().RequestLook();
+}
+
+// ---- Large batches: db/jobs/large_batch.h -----------------------------------
+
+// Writes the batch while other writers go on, or fails to: sets *status, and
+// returns true. Returns false if it is to be written like any other batch.
+bool DBImpl::WriteLarge(const WriteOptions& options, WriteBatch* batch,
+                        Status* status) {
+  const SequenceNumber before = core_.versions->LastSequence();
+  if (large_batches_.ComesAlone(before, batch->Count()) ||
+      options.no_slowdown || core_.is_read_only) {
+    return false;
+  }
+  const RequestSpan span("DB::Write");
+  LargeBatch large(core_, options, batch);
+  *status = CheckBatch(options, batch, nullptr);
+  if (!status->ok()) return true;
+  if (!large.IsWorthwhile()) return false;
+  const HistogramTimer timer(core_.stats, HistogramType::kDbWrite, core_.env);
+  PendingWrite write{options, {core_.families, *batch, nullptr}};
+  *status = admission_.Admit(&write);
+  if (!status->ok()) return true;
+  if (write.frees) return false;
+  {
+    const LocalSpan insert("memtable insert");
+    const PerfTimer memtable_timer(core_.env,
+                                   &GetPerfContext()->write_memtable_time);
+    *status = large.Fill();
+  }
+  while (status->ok()) {
+    WriteQueue::Exclusive leader(&core_.write_queue);
+    bool waits = false;
+    *status = large.MayPublish(&waits);
+    if (status->ok() && !waits) *status = PublishLarge(&large);
+    if (!waits) return true;
+    leader.Leave();
+    if (!large.AwaitSpace()) return false;
+  }
+  return true;
+}
+
+// For the leader. Logs the batch and makes it visible.
+Status DBImpl::PublishLarge(LargeBatch* large) {
+  const WriteOptions& options = large->options();
+  WriteBatch* const batch = large->batch();
+  const SequenceNumber first = core_.versions->LastSequence() + 1;
+  const SequenceNumber next = first + batch->Count();
+  large->Renumber(first);
+  // It is not in the queue.
+  WriteQueue::Writer writer(options, batch);
+  const WriteQueue::Group group(&writer);
+  const bool has_families = !WriteBatchInternal::Families(*batch).empty();
+  if (!core_.default_family.dead_walks()->ranges().empty() || has_families) {
+    CutDeadRanges(core_.families, group);
+  }
+  Status status;
+  {
+    MutexLock lock(core_.mutex());
+    if (options.sync) {
+      // The logs before it, which must not lose their ends if it is durable.
+      status = core_.wals.SyncLocked();
+      if (!status.ok()) {
+        core_.wals.FailLocked();
+        core_.control.SetErrorLocked(status, "writing the log");
+        core_.events.DeliverLocked();
+      }
+    }
+    if (status.ok()) {
+      status = flusher_.SwitchLocked(large->families(), large);
+    }
+  }
+  // A switch that ends with an error may have been done. Then this is too.
+  if (!large->IsTaken()) {
+    ForgetDeadRanges();
+    return status;
+  }
+  core_.versions->SetLastSequence(next - 1);
+  if (!options.disable_wal) core_.wals.SetLastLogged(next - 1);
+  CountPath(PathCounter::kLargeBatch);
+  VARVE_PROBE(group_commit, next - first, batch->ApproximateSize(),
+              options.sync, true);
+  CountWritten(group, {first, next, batch->ApproximateSize(), has_families});
+  if (core_.control.gate().TakeWakeRequest()) core_.publications.Wake();
+  return Status::OK();
 }
 
 }  // namespace varve

@@ -5,6 +5,7 @@
 
 #include "db/family/common_errors.h"
 #include "db/jobs/db_core.h"
+#include "db/jobs/large_batch.h"
 #include "db/jobs/table_jobs.h"
 #include "db/write/write_batch_internal.h"
 #include "env/stopwatch.h"
@@ -13,7 +14,8 @@
 
 namespace varve {
 
-Status Flusher::SwitchLocked(std::vector<ColumnFamily*> families) {
+Status Flusher::SwitchLocked(std::vector<ColumnFamily*> families,
+                             LargeBatch* large) {
   // Before the next step, because with atomic_flush a family that is switched
   // for the logs takes the others with it.
   core_.log_bound.AddHoldersLocked(&families);
@@ -33,10 +35,17 @@ Status Flusher::SwitchLocked(std::vector<ColumnFamily*> families) {
   WalSet::Next next = core_.wals.CreateNext(core_.versions->NewFileNumber(),
                                             core_.versions->LastSequence() + 1,
                                             core_.control.gate().HasError());
+  if (large != nullptr && next.status.ok()) {
+    core_.wals.AddFirst(&next, large->LogRecord(), large->options().sync);
+  }
   std::vector<MemTable*> memtables;
   for (const ColumnFamily* family : families) {
     if (!next.status.ok()) break;
-    memtables.push_back(family->memtables().New(next.wal.number, family_count));
+    MemTable* const filled = large != nullptr ? large->Take(family) : nullptr;
+    if (filled != nullptr) filled->SetWalNumber(next.wal.number);
+    memtables.push_back(filled != nullptr ? filled
+                                          : family->memtables().New(
+                                                next.wal.number, family_count));
   }
   core_.mutex()->Lock();
   if (!next.status.ok()) {

@@ -18,6 +18,7 @@
 namespace varve {
 
 struct DbCore;
+class LargeBatch;
 
 class Flusher {
  public:
@@ -29,9 +30,12 @@ class Flusher {
   // ---- For the leader ----
 
   // Starts a new log, and a new memtable of each of the families. Adds the
-  // families that keep too many logs. May release the mutex and reacquire it.
-  Status SwitchLocked(std::vector<ColumnFamily*> families)
-      VARVE_REQUIRES(kDbMutex);
+  // families that keep too many logs. With a large batch, that becomes the
+  // log's first record, and its memtables are among the new ones; if it cannot
+  // be logged, nothing may be added to the log before it either. May release
+  // the mutex and reacquire it.
+  Status SwitchLocked(std::vector<ColumnFamily*> families,
+                      LargeBatch* large = nullptr) VARVE_REQUIRES(kDbMutex);
   // Does SwitchLocked, or sets *wait if the logs have reached their bound.
   Status ReplaceLogLocked(std::vector<ColumnFamily*> families, bool* wait)
       VARVE_REQUIRES(kDbMutex);

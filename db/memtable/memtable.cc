@@ -305,6 +305,15 @@ void MemTable::ReadVersions(const Slice& user_key, SequenceNumber sequence,
   }
 }
 
+void MemTable::AddToSequences(SequenceNumber addend) {
+  VARVE_DCHECK(tombstones_.empty());
+  const std::unique_ptr<InternalIterator> entry = NewIterator();
+  for (entry->SeekToFirst(); entry->Valid(); entry->Next()) {
+    char* const trailer = const_cast<char*>(entry->key().end()) - kTrailerSize;
+    EncodeFixed64(trailer, DecodeFixed64(trailer) + (addend << 8));
+  }
+}
+
 std::unique_ptr<InternalIterator> MemTable::NewIterator(
     ThreadArena* memory) const {
   if (!tree_) return other_order_->NewIterator(memory);

@@ -103,6 +103,10 @@ class MemTable {
     if (!NeverAdded()) index_.Prefetch(hash);
   }
 
+  // Adds a number, modulo 2^56, to the sequence numbers of all entries.
+  // REQUIRES: no other thread uses the memtable; it has no range deletions.
+  void AddToSequences(SequenceNumber addend);
+
   // Returns an iterator over all entries, including those that range deletions
   // hide. It must not outlive the memtable. `memory` may be null.
   std::unique_ptr<InternalIterator> NewIterator(
@@ -142,8 +146,8 @@ class MemTable {
   }
   bool empty() const { return EntryCount() == 0 && tombstones_.empty(); }
   uint64_t wal_number() const { return wal_number_; }
-  // REQUIRES: the memtable is empty; the DB mutex is held by the leader of the
-  // write queue.
+  // REQUIRES: the memtable is empty, or no family's yet; the DB mutex is held
+  // by the leader of the write queue.
   void SetWalNumber(uint64_t number) { wal_number_ = number; }
   // Returns a sequence number that no update of the memtable exceeds. REQUIRES:
   // the memtable is immutable.

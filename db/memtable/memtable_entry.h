@@ -2,8 +2,8 @@
 #pragma once
 
 // A memtable entry is a length-prefixed internal key, followed by a
-// length-prefixed value. Its bytes never change after the insert. The address
-// of its first byte identifies an entry.
+// length-prefixed value. Its bytes never change once a reader can know it. The
+// address of its first byte identifies an entry.
 //
 // That address is a multiple of kEntryOwnerBytes. The kEntryOwnerBytes directly
 // before it belong to the memtable. The structures that order entries neither

@@ -147,14 +147,37 @@ WalSet::Next WalSet::CreateNext(uint64_t number, SequenceNumber sequence,
   }
   next.status = AddPredecessor(next.wal.writer.get(), newest_->number(),
                                newest_->Size(), sequence);
-  if (!next.status.ok()) {
-    // It would stand in the way of the next one.
-    next.wal.writer.reset();
-    db_directory_->env()
-        ->RemoveFile(WalFileName(db_directory_->path(), number))
-        .IgnoreError();
+  if (next.status.ok()) {
+    next.wal.begin_bytes = next.wal.writer->Size();
+  } else {
+    RemoveNext(&next);
   }
   return next;
+}
+
+void WalSet::AddFirst(Next* next, const Slice& record, bool sync) {
+  if (record.empty()) return;
+  wal::Writer* const writer = next->wal.writer.get();
+  next->status = writer->AddRecord(record);
+  if (next->status.ok() && sync) {
+    const HistogramTimer timer(stats_, HistogramType::kWalFileSync,
+                               db_directory_->env());
+    RecordTick(stats_, Ticker::kWalFileSynced);
+    next->status = db_directory_->directory()->Sync();
+    if (next->status.ok()) next->status = writer->Sync();
+    if (next->status.ok()) next->status = db_directory_->Verify();
+  }
+  if (next->status.ok()) return;
+  next->newest_is_whole = false;
+  RemoveNext(next);
+}
+
+// It would stand in the way of the next one.
+void WalSet::RemoveNext(Next* next) {
+  next->wal.writer.reset();
+  db_directory_->env()
+      ->RemoveFile(WalFileName(db_directory_->path(), next->wal.number))
+      .IgnoreError();
 }
 
 Status WalSet::AppendPredecessor(uint64_t number, uint64_t size,
@@ -180,7 +203,7 @@ void WalSet::AddFinishedLocked(uint64_t number, uint64_t size) {
 void WalSet::AddLocked(Wal wal) {
   if (newest_ != nullptr) wals_.back().bytes = newest_->Size();
   newest_ = wal.writer.get();
-  begin_bytes_ = newest_->Size();
+  begin_bytes_ = wal.begin_bytes;
   wals_.push_back(std::move(wal));
   directory_synced_ = false;
   has_failed_ = false;

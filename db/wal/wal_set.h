@@ -48,7 +48,8 @@ class WalSet {
     std::shared_ptr<wal::Writer> writer;
     bool synced = false;  // Completely; never set for the newest log.
     uint64_t created_us = 0;
-    uint64_t bytes = 0;  // Its size, once it is not the newest.
+    uint64_t begin_bytes = 0;  // Its size before its first update.
+    uint64_t bytes = 0;        // Its size, once it is not the newest.
   };
   // A log to be added after the newest one.
   struct Next {
@@ -110,6 +111,12 @@ class WalSet {
   // is the next update's sequence number.
   Next CreateNext(uint64_t number, SequenceNumber sequence,
                   bool space_is_short);
+
+  // Appends a record to a log from CreateNext, unless it is empty, and makes it
+  // durable if `sync` is set: the logs before it must be. After a failure the
+  // new file is removed, but may come back: newest_is_whole is false, because
+  // nothing may be added to the log before it.
+  void AddFirst(Next* next, const Slice& record, bool sync);
 
   // ---- With the mutex ----
 
@@ -198,6 +205,7 @@ class WalSet {
   void AbandonLocked() VARVE_REQUIRES(kDbMutex);
 
  private:
+  void RemoveNext(Next* next);
   Mutex* mutex() const VARVE_RETURN_CAPABILITY(kDbMutex) { return mutex_; }
   DbDirectory* const db_directory_;
   const Options* const options_;

@@ -13,11 +13,13 @@
 
 #include "test/testing/db/table_calls.h"
 #include "test/testing/db_helpers.h"
+#include "test/testing/faults/large_writes.h"
 #include "test/testing/machine/shared_memory.h"
 #include "test/testing/run_tool.h"
 #include "test/testing/seed.h"
 #include "test/testing/test_headers.h"
 #include "test/testing/threads/run_threads.h"
+#include "util/threads/path_counter.h"
 
 namespace varve::test {
 namespace {
@@ -32,6 +34,7 @@ struct Progress {
     std::atomic<int64_t> failed;
   };
   PerThread threads[kThreads];
+  std::atomic<uint64_t> large;  // Inserted beside others, by the last worker.
 };
 
 std::string KillKey(int thread, int64_t number) {
@@ -92,11 +95,15 @@ int Work(const std::string& path, const std::string& progress_path,
       WriteBatch batch;
       batch.Put(KillKey(t, number), KillValue(t, number));
       batch.Put("last of thread " + std::to_string(t), std::to_string(number));
+      AddIfLarge(&batch, t, number);
       if (!db->Write(options, &batch).ok()) {
         mine.failed.store(1);
         return;
       }
       mine.returned.store(number + 1);
+      if (number % kLargeWriteEvery == 0) {
+        progress->large = PathCount(PathCounter::kLargeBatch);
+      }
     }
   });
   return 1;
@@ -178,11 +185,13 @@ TEST_P(KillTest, AllWritesThatReturnedAreThere) {
       } else {
         ASSERT_EQ(value, std::to_string(count - 1));
       }
+      ExpectLargeWrite(db.get(), t, 0, count - 1);
     }
     ASSERT_TRUE(Ok(db->VerifyChecksum()));
     ASSERT_TRUE(Ok(db->Close()));
   }
   EXPECT_GT(progress->threads[0].returned.load(), 0) << "nothing was written";
+  EXPECT_GT(progress->large.load(), 0u);
   munmap(progress, sizeof(Progress));
 }
 

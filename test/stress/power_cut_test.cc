@@ -15,6 +15,7 @@
 #include "test/testing/db/table_calls.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/env/failing_file_system.h"
+#include "test/testing/faults/large_writes.h"
 #include "test/testing/forked.h"
 #include "test/testing/seed.h"
 #include "test/testing/temp_dir.h"
@@ -66,6 +67,7 @@ class PowerCutTest : public ::testing::TestWithParam<WriteMethod> {
       batch.Put(Key(static_cast<int>(n % kKeys)),
                 std::to_string(n) + std::string(n % 300, 'v'));
       batch.Put("last", std::to_string(n));
+      AddIfLarge(&batch, 0, n);
       if (!db->Write(options, &batch).ok()) _exit(0);
       if (options.sync && !progress_->cut) progress_->synced = n;
       // It fails if the cut has come.
@@ -108,6 +110,7 @@ class PowerCutTest : public ::testing::TestWithParam<WriteMethod> {
           << n << " of " << last << ": " << text.substr(0, 10);
       if (HasFailure()) break;
     }
+    ExpectLargeWrite(db.get(), 0, 1, last);
     EXPECT_TRUE(Ok(db->Close()));
     return last;
   }

@@ -1,7 +1,10 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
+#include <atomic>
+#include <functional>
 #include <string>
+#include <utility>
 
 #include "varve/comparator.h"
 
@@ -45,6 +48,26 @@ class UnrecognizedBytewiseComparator : public Comparator {
   void FindShortSuccessor(std::string* key) const override {
     BytewiseComparator()->FindShortSuccessor(key);
   }
+};
+
+// The bytewise order. Calls a function once, when keys are compared, on the
+// thread that compares them.
+class CallingComparator final : public ComparatorWithoutSeparators {
+ public:
+  CallingComparator() : ComparatorWithoutSeparators("test.calling") {}
+  int Compare(const Slice& a, const Slice& b) const override {
+    if (is_armed_.exchange(false)) call_();
+    return a.compare(b);
+  }
+  void CallOnce(std::function<void()> call) {
+    call_ = std::move(call);
+    is_armed_ = true;
+  }
+  bool is_armed() const { return is_armed_; }
+
+ private:
+  std::function<void()> call_;
+  mutable std::atomic<bool> is_armed_{false};
 };
 
 }  // namespace varve::test

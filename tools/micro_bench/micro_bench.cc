@@ -180,6 +180,8 @@ constexpr Topic kTopics[] = {
     {"followers", "catch-ups of a follower, beside RocksDB's secondary",
      AddFollowers},
     {"streams", "puts beside a change stream that waits", AddStreams},
+    {"large_batches", "puts beside another thread's large batches",
+     AddLargeBatches},
 };
 
 const Topic* FindTopic(std::string_view name) {

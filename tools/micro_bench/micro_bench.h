@@ -29,6 +29,7 @@ void AddMemTable();
 void AddSnapshots();
 void AddStatistics();
 void AddStreams();
+void AddLargeBatches();
 void AddTables();
 void AddTraces();
 void AddTransactions();

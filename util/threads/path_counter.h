@@ -31,9 +31,10 @@ enum class PathCounter : uint8_t {
   // of dead entries.
   kWasteMended,
   kWasteIgnored,  // waste=ignored: a flush.
+  kLargeBatch,    // A batch written while other writers went on.
 };
 inline constexpr int kPathCounters =
-    static_cast<int>(PathCounter::kWasteIgnored) + 1;
+    static_cast<int>(PathCounter::kLargeBatch) + 1;
 static_assert(kPathCounters <= ThreadRecord::kMaxPathCounters);
 
 // Counts in a record of the calling thread.

@@ -131,25 +131,6 @@ TEST_F(DbFamiliesTest, MultiGetAndNewIteratorsReadSeveral) {
 }
 
 // A batch's updates take effect in its order, in each family.
-// Calls a function once, when keys are compared.
-class CallingComparator final : public ComparatorWithoutSeparators {
- public:
-  CallingComparator() : ComparatorWithoutSeparators("test.calling") {}
-  int Compare(const Slice& a, const Slice& b) const override {
-    if (is_armed_.exchange(false)) call_();
-    return a.compare(b);
-  }
-  void CallOnce(std::function<void()> call) {
-    call_ = std::move(call);
-    is_armed_ = true;
-  }
-  bool is_armed() const { return is_armed_; }
-
- private:
-  std::function<void()> call_;
-  mutable std::atomic<bool> is_armed_{false};
-};
-
 // Both families are updated while the first of them is read.
 TEST_F(DbFamiliesTest, MultiGetReadsSeveralAtOneMoment) {
   static CallingComparator comparator;
