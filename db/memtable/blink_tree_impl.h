@@ -531,17 +531,29 @@ template <typename Pause>
 void BasicBlinkTree<Pause>::InsertMany(const Insertion* insertions,
                                        size_t count) {
   VARVE_DCHECK(count > 0 && count <= kMaxInsertions);
-  const char* const reference = ReferenceFor(insertions[0].entry);
+  const char* references[kMaxInsertions];
   Target targets[kMaxInsertions];
   Path paths[kMaxInsertions];
   Node* nodes[kMaxInsertions];
-  // acquire pairs with the release of Split.
-  Node* const last = last_.load(std::memory_order_acquire);
-  // acquire pairs with the release of GrowRoot.
-  Node* const root = root_.load(std::memory_order_acquire);
+  const BasicBlinkTree* tree = nullptr;
+  Node* last = nullptr;
+  Node* root = nullptr;
+  bool has_one_leaf = false;
   for (size_t i = 0; i < count; ++i) {
-    targets[i] = TargetOf(EntryKey(insertions[i].entry), reference);
-    const bool is_at_end = last == first_ || LowIsBelow(last, targets[i]);
+    const Insertion& insertion = insertions[i];
+    if (insertion.tree == tree) {
+      references[i] = references[i - 1];
+    } else {
+      references[i] = insertion.tree->ReferenceFor(insertion.entry);
+      tree = insertion.tree;
+      // acquire pairs with the release of Split.
+      last = tree->last_.load(std::memory_order_acquire);
+      // acquire pairs with the release of GrowRoot.
+      root = tree->root_.load(std::memory_order_acquire);
+      has_one_leaf = last == tree->first_;
+    }
+    targets[i] = tree->TargetOf(EntryKey(insertion.entry), references[i]);
+    const bool is_at_end = has_one_leaf || tree->LowIsBelow(last, targets[i]);
     nodes[i] = is_at_end ? last : root;
     paths[i].top = is_at_end ? 0 : root->level;
   }
@@ -551,15 +563,16 @@ void BasicBlinkTree<Pause>::InsertMany(const Insertion* insertions,
     is_above = false;
     for (size_t i = 0; i < count; ++i) {
       if (nodes[i]->level == 0) continue;
-      nodes[i] = Step(nodes[i], targets[i], &paths[i]);
+      nodes[i] = insertions[i].tree->Step(nodes[i], targets[i], &paths[i]);
       is_above = true;
     }
   }
   // Since then the leaves may have been split, also by the inserts before one's
   // own. T6 leads on from them (I5).
   for (size_t i = 0; i < count; ++i) {
-    const auto [entry, mark] = insertions[i];
-    InsertFound(nodes[i], targets[i], &paths[i], reference, entry, mark);
+    const auto [to, entry, mark] = insertions[i];
+    to->InsertFound(nodes[i], targets[i], &paths[i], references[i], entry,
+                    mark);
   }
 }
 

@@ -189,41 +189,52 @@ template <bool kDeletion>
 
 void MemTable::AddMany(const Update* updates, size_t count) {
   VARVE_DCHECK(count > 0 && count <= kMaxUpdates);
-  // relaxed, both: see NeverAdded. Stored once, so that the line stays clean.
-  if (never_added_.load(std::memory_order_relaxed)) {
-    never_added_.store(false, std::memory_order_relaxed);
-  }
-  if (!tree_) {
-    for (const auto& [sequence, type, key, value] : std::span(updates, count)) {
-      Add(sequence, type, key, value);
-    }
-    return;
-  }
+  struct Added {
+    MemTable* memtable;
+    Slice key;
+    uint64_t hash;
+  };
   BlinkTree::Insertion insertions[kMaxUpdates];
-  uint64_t hashes[kMaxUpdates];
-  Slice keys[kMaxUpdates];
-  uint64_t deletions = 0;
-  for (size_t i = 0; i < count; ++i) {
-    const auto& [sequence, type, key, value] = updates[i];
+  Added added[kMaxUpdates];
+  size_t size = 0;
+  for (const auto& [memtable, sequence, type, key, value] :
+       std::span(updates, count)) {
     VARVE_DCHECK(type != ValueType::kRangeDeletion);
-    hashes[i] = PreviewXxh3(key);
-    if (index_.usable()) index_.PrefetchForInsert(hashes[i]);
+    // relaxed, both: see NeverAdded. Stored once, so that the line stays clean.
+    if (memtable->never_added_.load(std::memory_order_relaxed)) {
+      memtable->never_added_.store(false, std::memory_order_relaxed);
+    }
+    if (!memtable->tree_) {
+      memtable->Add(sequence, type, key, value);
+      continue;
+    }
+    const uint64_t hash = PreviewXxh3(key);
+    if (memtable->index_.usable()) memtable->index_.PrefetchForInsert(hash);
     const bool is_deletion = IsDeletion(type);
-    const NewEntry made = is_deletion
-                              ? Encode<true>(sequence, type, key, value)
-                              : Encode<false>(sequence, type, key, value);
-    keys[i] = made.key;
-    insertions[i] = {made.entry, is_deletion ? made.mark : nullptr};
-    deletions += is_deletion ? 1 : 0;
+    const NewEntry made =
+        is_deletion ? memtable->Encode<true>(sequence, type, key, value)
+                    : memtable->Encode<false>(sequence, type, key, value);
+    added[size] = {memtable, made.key, hash};
+    insertions[size++] = {&*memtable->tree_, made.entry,
+                          is_deletion ? made.mark : nullptr};
   }
-  tree_->InsertMany(insertions, count);
-  for (size_t i = 0; i < count; ++i) {
-    index_.Insert(const_cast<char*>(insertions[i].entry), keys[i], hashes[i]);
-  }
-  // relaxed, both: statistics.
-  entry_count_.fetch_add(count, std::memory_order_relaxed);
-  if (deletions > 0) {
-    deletion_count_.fetch_add(deletions, std::memory_order_relaxed);
+  if (size == 0) return;
+  BlinkTree::InsertMany(insertions, size);
+  uint64_t entries = 0;
+  uint64_t deletions = 0;
+  for (size_t i = 0; i < size; ++i) {
+    const auto& [memtable, key, hash] = added[i];
+    memtable->index_.Insert(const_cast<char*>(insertions[i].entry), key, hash);
+    ++entries;
+    deletions += insertions[i].mark != nullptr ? 1 : 0;
+    if (i + 1 < size && added[i + 1].memtable == memtable) continue;
+    // relaxed, both: statistics.
+    memtable->entry_count_.fetch_add(entries, std::memory_order_relaxed);
+    if (deletions > 0) {
+      memtable->deletion_count_.fetch_add(deletions, std::memory_order_relaxed);
+    }
+    entries = 0;
+    deletions = 0;
   }
 }
 

@@ -705,7 +705,7 @@ class LastChoice {
   MemTable* memtable_ = nullptr;
 };
 
-// Adds updates some at a time, for which a memtable takes less time.
+// Adds updates some at a time, for which memtables take less time.
 class Gatherer {
  public:
   void Add(MemTable* memtable, SequenceNumber sequence,
@@ -714,19 +714,16 @@ class Gatherer {
       AddRecord(memtable, sequence, record);
       return;
     }
-    if (memtable != memtable_ || count_ == MemTable::kMaxUpdates) {
-      AddAll();
-      memtable_ = memtable;
-    }
-    updates_[count_++] = {sequence, record.type, record.key, record.value};
+    if (count_ == MemTable::kMaxUpdates) AddAll();
+    updates_[count_++] = {memtable, sequence, record.type, record.key,
+                          record.value};
   }
   void AddAll() {
-    if (count_ > 0) memtable_->AddMany(updates_, count_);
+    if (count_ > 0) MemTable::AddMany(updates_, count_);
     count_ = 0;
   }
 
  private:
-  MemTable* memtable_ = nullptr;
   size_t count_ = 0;
   MemTable::Update updates_[MemTable::kMaxUpdates];
 };

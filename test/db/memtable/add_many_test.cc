@@ -45,24 +45,31 @@ uint64_t Passed(const MemTable& memtable, const InternalKeyComparator& order) {
   return walk.passed();
 }
 
+// Several memtables, as of several column families, with an order each.
 TEST(AddManyTest, IsAsAddingEach) {
+  constexpr size_t kMemTables = 3;
   test::Rng rng(test::TestSeed());
   for (int round = 0; round < 60; ++round) {
-    const InternalKeyComparator& order = comparators[round % 3];
     const int style = round % test::kHardKeyStyles;
-    const bool has_skiplist = round % 5 == 4;
     SCOPED_TRACE("round " + std::to_string(round));
-    const auto make = [&] {
-      return std::make_unique<MemTable>(
-          &order, 1, 1 << 20,
-          has_skiplist ? std::function<NewMemTableOrder>(NewSkipListOrder)
-                       : nullptr);
+    const auto order_of = [&](size_t m) -> const InternalKeyComparator& {
+      return comparators[(static_cast<size_t>(round) + m) % 3];
     };
-    const auto one_by_one = make();
-    const auto many = make();
+    const auto has_skiplist = [&](size_t m) {
+      return (static_cast<size_t>(round) + m) % 5 == 4;
+    };
+    std::vector<std::unique_ptr<MemTable>> one_by_one, many;
+    for (auto* const memtables : {&one_by_one, &many}) {
+      for (size_t m = 0; m < kMemTables; ++m) {
+        memtables->push_back(std::make_unique<MemTable>(
+            &order_of(m), 1, 1 << 20,
+            has_skiplist(m) ? std::function<NewMemTableOrder>(NewSkipListOrder)
+                            : nullptr));
+      }
+    }
     SequenceNumber sequence = 0;
     std::vector<std::string> keys;
-    for (int i = 0; i < 150; ++i) {
+    for (int i = 0; i < 200; ++i) {
       std::vector<std::string> bytes;
       std::vector<ValueType> types;
       const size_t count = 1 + rng.Below(MemTable::kMaxUpdates);
@@ -76,30 +83,36 @@ TEST(AddManyTest, IsAsAddingEach) {
       }
       keys.insert(keys.end(), bytes.begin(), bytes.end());
       std::vector<MemTable::Update> updates;
+      size_t m = rng.Below(kMemTables);
       for (size_t j = 0; j < count; ++j) {
         ++sequence;
+        if (rng.OneIn(2)) m = rng.Below(kMemTables);
         const Slice value = IsDeletion(types[j]) ? Slice() : Slice(bytes[j]);
-        one_by_one->Add(sequence, types[j], bytes[j], value);
-        updates.push_back({sequence, types[j], bytes[j], value});
+        one_by_one[m]->Add(sequence, types[j], bytes[j], value);
+        updates.push_back({many[m].get(), sequence, types[j], bytes[j], value});
       }
-      many->AddMany(updates.data(), updates.size());
+      MemTable::AddMany(updates.data(), updates.size());
     }
-    ASSERT_EQ(Entries(*many), Entries(*one_by_one));
-    ASSERT_EQ(many->EntryCount(), one_by_one->EntryCount());
-    ASSERT_EQ(many->DeletionCount(), one_by_one->DeletionCount());
-    if (!has_skiplist) {
-      ASSERT_EQ(Passed(*many, order), Passed(*one_by_one, order));
-    }
-    const EpochGuard guard;
-    for (const std::string& key : keys) {
-      const SequenceNumber at = rng.Below(sequence + 1);
-      Slice found;
-      Slice expected;
-      ASSERT_EQ(many->Find(key, at, PreviewXxh3(key), &found),
-                one_by_one->Find(key, at, PreviewXxh3(key), &expected));
-      ASSERT_EQ(found.ToString(), expected.ToString());
-      ASSERT_EQ(many->NewestSequence(key, PreviewXxh3(key)),
-                one_by_one->NewestSequence(key, PreviewXxh3(key)));
+    for (size_t m = 0; m < kMemTables; ++m) {
+      ASSERT_EQ(Entries(*many[m]), Entries(*one_by_one[m]));
+      ASSERT_EQ(many[m]->EntryCount(), one_by_one[m]->EntryCount());
+      ASSERT_EQ(many[m]->DeletionCount(), one_by_one[m]->DeletionCount());
+      if (!has_skiplist(m)) {
+        ASSERT_EQ(Passed(*many[m], order_of(m)),
+                  Passed(*one_by_one[m], order_of(m)));
+      }
+      const EpochGuard guard;
+      for (const std::string& key : keys) {
+        const SequenceNumber at = rng.Below(sequence + 1);
+        const uint64_t hash = PreviewXxh3(key);
+        Slice found;
+        Slice expected;
+        ASSERT_EQ(many[m]->Find(key, at, hash, &found),
+                  one_by_one[m]->Find(key, at, hash, &expected));
+        ASSERT_EQ(found.ToString(), expected.ToString());
+        ASSERT_EQ(many[m]->NewestSequence(key, hash),
+                  one_by_one[m]->NewestSequence(key, hash));
+      }
     }
   }
 }
@@ -123,10 +136,11 @@ TEST(AddManyTest, ThreadsFindWhatTheyAdded) {
         }
         std::vector<MemTable::Update> updates;
         for (size_t j = 0; j < count; ++j) {
-          updates.push_back({static_cast<SequenceNumber>(round) * 8 + j + 1,
+          updates.push_back({&memtable,
+                             static_cast<SequenceNumber>(round) * 8 + j + 1,
                              ValueType::kValue, keys[j], keys[j]});
         }
-        memtable.AddMany(updates.data(), count);
+        MemTable::AddMany(updates.data(), count);
         const EpochGuard guard;
         for (const MemTable::Update& update : updates) {
           Slice value;

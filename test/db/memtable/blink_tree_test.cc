@@ -92,9 +92,9 @@ class BlinkTreeInterleavingTest : public testing::TestWithParam<bool> {
   void InsertMany(const std::vector<int>& numbers) {
     std::vector<Tree::Insertion> insertions;
     for (const int number : numbers) {
-      insertions.push_back({NewEntry(number), nullptr});
+      insertions.push_back({&tree(), NewEntry(number), nullptr});
     }
-    tree().InsertMany(insertions.data(), insertions.size());
+    Tree::InsertMany(insertions.data(), insertions.size());
   }
   // The same, on the test's own thread, and kept in mind.
   void Add(int number) {
