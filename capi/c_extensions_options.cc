@@ -179,6 +179,11 @@ void varve_options_set_cache_index_and_filter_blocks(varve_options_t* options,
   Set(options, &Options::cache_index_and_filter_blocks, value != 0);
 }
 
+void varve_options_set_allow_mmap_reads(varve_options_t* options,
+                                        uint8_t value) {
+  Set(options, &Options::allow_mmap_reads, value != 0);
+}
+
 void varve_options_set_use_direct_reads(varve_options_t* options,
                                         uint8_t value) {
   Set(options, &Options::use_direct_reads, value != 0);

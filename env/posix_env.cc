@@ -18,6 +18,7 @@
 #include "env/posix_file.h"
 #include "env/posix_lock.h"
 #include "env/posix_multi_read.h"
+#include "env/posix_read_map.h"
 #include "env/uncached_open.h"
 #include "util/base/process_wide.h"
 #include "util/threads/thread_pool.h"
@@ -215,7 +216,12 @@ Status PosixEnv::NewRandomAccessFile(const std::string& path,
     // The file system refuses direct reads. Any other error will occur again.
   }
   Status status = PosixOpen(Locate(path), O_RDONLY, &descriptor);
-  if (status.ok()) *file = NewPosixRandomAccessFile(path, descriptor, 1);
+  if (!status.ok()) return status;
+  if (options.use_mmap_reads && !options.use_direct_reads) {
+    *file = MapPosixFile(path, descriptor);
+    if (*file != nullptr) return status;
+  }
+  *file = NewPosixRandomAccessFile(path, descriptor, 1);
   return status;
 }
 

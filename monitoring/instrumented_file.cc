@@ -55,6 +55,7 @@ class InstrumentedRandomAccessFile final : public RandomAccessFile {
     if (bytes_read > 0) Count(bytes_read);
     file_->ReleaseDescriptor(bytes_read);
   }
+  Slice Mapping() const override { return file_->Mapping(); }
 
  private:
   void Count(size_t bytes) const {

@@ -221,7 +221,8 @@ bool DbProperties::Get(const Slice& property, std::string* value) {
     *value = trace::ClockName();
   } else if (name == Slice("io-path")) {
     *value = core_.env->IoPath() +
-             (family_.options().use_direct_reads ? ", direct" : "");
+             (family_.options().use_direct_reads ? ", direct" : "") +
+             (family_.options().allow_mmap_reads ? ", mmap" : "");
   } else if (name == Slice("wal-path")) {
     *value = core_.wals.WritePathLocked();
   } else {

@@ -12,6 +12,7 @@ namespace varve {
 FileOptions TableFileOptions(const Options& options) {
   FileOptions file_options;
   file_options.use_direct_reads = options.use_direct_reads;
+  file_options.use_mmap_reads = options.allow_mmap_reads;
   file_options.uncached_open = ExperimentFlagsOf(options).opens_uncached;
   return file_options;
 }

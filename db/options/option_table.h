@@ -146,6 +146,7 @@ inline constexpr OptionRow kOptionTable[] = {
     {"atomic_flush", &Options::atomic_flush},
     {"max_open_files", &Options::max_open_files, {-1, 4 << 20}, kMayChange},
     {"use_direct_reads", &Options::use_direct_reads},
+    {"allow_mmap_reads", &Options::allow_mmap_reads},
     {"bytes_per_sync", &Options::bytes_per_sync, kMayChange},
     {"manual_wal_flush", &Options::manual_wal_flush},
     {"wal_write", &Options::wal_write},

@@ -185,6 +185,10 @@ Status CheckOptions(const Options& given) {
         row.field);
     if (!status.ok()) return status;
   }
+  if (o.allow_mmap_reads && o.use_direct_reads) {
+    return Status::InvalidArgument(
+        "allow_mmap_reads and use_direct_reads exclude each other");
+  }
   const Status checks[] = {
       CheckBounds("compression_level", o.compression_level,
                   CompressionLevelBounds(o.compression)),

@@ -347,6 +347,7 @@ VARVE_EXPORT void varve_options_set_bottommost_compression(varve_options_t*,
 VARVE_EXPORT void varve_options_set_cache_index_and_filter_blocks(
     varve_options_t*, uint8_t);
 /** Bypasses the page cache. */
+VARVE_EXPORT void varve_options_set_allow_mmap_reads(varve_options_t*, uint8_t);
 VARVE_EXPORT void varve_options_set_use_direct_reads(varve_options_t*, uint8_t);
 /** Bytes written to a table before writeback starts. */
 VARVE_EXPORT void varve_options_set_bytes_per_sync(varve_options_t*, uint64_t);

@@ -88,6 +88,11 @@ class VARVE_EXPORT RandomAccessFile {
   // another is released.
   virtual int AcquireDescriptor() const { return -1; }
   virtual void ReleaseDescriptor(size_t /*bytes_read*/) const {}
+
+  // Returns the whole file in memory, valid as long as this object, if all
+  // reads are served from there and no descriptor stays open. Read then ignores
+  // `scratch`, which may be null. Otherwise the data is null.
+  virtual Slice Mapping() const { return Slice(nullptr, 0); }
 };
 
 // One read of a batch from several files.
@@ -236,6 +241,12 @@ struct FileOptions {
   // record a new size and blocks. Until it is closed, the file then has zeros
   // after the appended bytes. 0: never.
   uint64_t sync_ahead_bytes = 0;
+  // Map a file that is opened for reading into memory, with its size at that
+  // time, and close its descriptor (RandomAccessFile::Mapping). Nobody may
+  // truncate the file while it is mapped: an access after its end raises
+  // SIGBUS. A file that cannot be mapped is opened as usual, and so is every
+  // file with use_direct_reads or uncached_open.
+  bool use_mmap_reads = false;
 };
 
 class DirectoryEnv;

@@ -147,6 +147,15 @@ struct VARVE_USES_CONTAINERS DBOptions {
   // Read tables with O_DIRECT, which bypasses the page cache. Default: false.
   bool use_direct_reads = false;
 
+  // Map tables into memory. A block that the block cache does not have is then
+  // read from the page cache without a system call or a copy, but through page
+  // faults. A mapped table keeps no descriptor, so max_open_files does not
+  // count it. If the device fails, or anything truncates the file, the read
+  // raises SIGBUS, which ends the process; otherwise it would return an error.
+  // docs/tuning.md says when to use it. Not with use_direct_reads.
+  // Default: false.
+  bool allow_mmap_reads = false;
+
   // While a table is being written, start writeback to the device every this
   // many bytes, so that the final sync has little left to do. 0 leaves
   // writeback to the kernel. Can be changed while the DB is open.

@@ -57,6 +57,7 @@ BlockLoader::BlockLoader(const RandomAccessFile* file,
                          const std::string& file_name, uint64_t file_size,
                          const Footer& footer)
     : file_(file),
+      mapping_(file->Mapping()),
       file_name_(file_name),
       file_size_(file_size),
       checksum_type_(footer.checksum),
@@ -198,7 +199,7 @@ Status BlockLoader::ReadRaw(const BlockHandle& handle,
   PerfTimer timer(Env::Default(), &GetPerfContext()->block_read_time);
   if (body->raw.data() == nullptr) {
     char* scratch = body->inline_bytes;
-    if (size > FileBody::kInlineBytes) {
+    if (size > FileBody::kInlineBytes && mapping_.data() == nullptr) {
       scratch = body->heap.buffer.Reserve(size);
     }
     s = file_->Read(handle.offset, size, &body->raw, scratch);

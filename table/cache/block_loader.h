@@ -64,6 +64,11 @@ class BlockLoader {
   BlockLoader& operator=(const BlockLoader&) = delete;
 
   const std::string& file_name() const { return file_name_; }
+  // Returns whether the bytes are in the file's mapping, so that they are valid
+  // as long as the file.
+  bool IsMapped(const Slice& bytes) const {
+    return bytes.data() >= mapping_.data() && bytes.data() < mapping_.end();
+  }
 
   // Sets the compression dictionary of data blocks, if the table has one.
   void SetDictionary(std::string dictionary) {
@@ -144,6 +149,7 @@ class BlockLoader {
                     FileBody* body) const;
 
   const RandomAccessFile* const file_;
+  const Slice mapping_;  // See RandomAccessFile::Mapping.
   const std::string& file_name_;
   const uint64_t file_size_;
   const ChecksumType checksum_type_;

@@ -33,8 +33,9 @@ Status ReadaheadBuffer::Fill(uint64_t offset, size_t least, size_t size) {
   const LocalSpan span("file read");
   data_ = Slice();
   Slice result;
-  Status s =
-      file_->ReadAtLeast(offset, least, size, &result, buffer_.Reserve(size));
+  char* const scratch =
+      file_->Mapping().data() == nullptr ? buffer_.Reserve(size) : nullptr;
+  Status s = file_->ReadAtLeast(offset, least, size, &result, scratch);
   if (!s.ok()) return s;
   offset_ = offset;
   data_ = result;

@@ -253,12 +253,31 @@ Status FilePool::Open(const std::string& path,
                       std::unique_ptr<RandomAccessFile>* file, Env* env) {
   // The program may have changed it.
   RefreshDescriptorLimit();
-  auto pooled =
-      std::make_unique<PooledFile>(this, env != nullptr ? env : env_, path);
+  if (env == nullptr) env = env_;
+  if (file_options_.use_mmap_reads) {
+    std::unique_ptr<RandomAccessFile> mapped;
+    Status s = OpenUnpooled(env, path, &mapped);
+    // An Env that does not map files returns one with a descriptor.
+    if (!s.ok() || mapped->Mapping().data() != nullptr) {
+      *file = std::move(mapped);
+      return s;
+    }
+  }
+  auto pooled = std::make_unique<PooledFile>(this, env, path);
   Status s = OpenPinned(pooled.get(), true);
   if (!s.ok()) return s;
   pooled->Unpin();
   *file = std::move(pooled);
+  return s;
+}
+
+Status FilePool::OpenUnpooled(Env* env, const std::string& path,
+                              std::unique_ptr<RandomAccessFile>* file) {
+  const LocalSpan span("open file");
+  Status s = env->NewRandomAccessFile(path, file_options_, file);
+  ++table_file_calls;
+  VARVE_PROBE(file_open, path.c_str(), s.ok());
+  if (s.ok()) RecordTick(statistics_, Ticker::kNoFileOpens, 1);
   return s;
 }
 

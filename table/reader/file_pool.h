@@ -85,7 +85,8 @@ class FilePool : private DescriptorOwner {
   // Opens a file of `env`, or of the pool's Env if that is null. Returns
   // NotFound if it does not exist. The Env must outlive the file. Later reads
   // may reopen the file, and return the errors of that; Corruption if the file
-  // no longer exists.
+  // no longer exists. A mapped file has no descriptor and is not one of the
+  // pool: it stays readable if its name is removed or replaced.
   Status Open(const std::string& path, std::unique_ptr<RandomAccessFile>* file,
               Env* env = nullptr);
 
@@ -106,6 +107,9 @@ class FilePool : private DescriptorOwner {
  private:
   class PooledFile;
 
+  // Opens a file that is not one of the pool.
+  Status OpenUnpooled(Env* env, const std::string& path,
+                      std::unique_ptr<RandomAccessFile>* file);
   // Opens the file if necessary and pins it for the caller. Waits for a place,
   // or returns Busy if `waits` is false.
   Status OpenPinned(PooledFile* file, bool waits);

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <cstring>
+#include <memory>
 #include <string>
 #include <utility>
 
 #include "table/block/block.h"
+#include "varve/env.h"
 #include "varve/pinnable_slice.h"
 #include "varve/slice.h"
 
@@ -56,10 +58,26 @@ class ReadTarget {
     }
     size_ = value.size();
   }
+  // Sets a value in a mapping that lives as long as the file. A short one is
+  // copied, which costs less.
+  void SetFromMapping(const Slice& value,
+                      const std::shared_ptr<RandomAccessFile>& file) {
+    if (copy_ != nullptr || value.size() < kLeastPinnedBytes) {
+      SetCopy(value);
+      return;
+    }
+    using Holder = std::shared_ptr<RandomAccessFile>;
+    pinned_->PinSlice(
+        value, [](void* holder) { delete static_cast<Holder*>(holder); },
+        new Holder(file));
+    size_ = value.size();
+  }
   // Returns the size of the value.
   size_t size() const { return size_; }
 
  private:
+  static constexpr size_t kLeastPinnedBytes = size_t{8} << 10;
+
   // A value that is not longer than the last one, as usual with a string that
   // is used again, is copied at a third of what assign() costs. Not inlined:
   // lookups stay small.

@@ -431,7 +431,11 @@ bool Table::FindInBody(const Slice& body, size_t i, TableProbe* probe) const {
   if (!entry.valid) return false;
   if (comparator.CompareUser(ExtractUserKey(entry.key), lookup.user_key) == 0 &&
       Conclude(ExtractTrailer(entry.key), probe)) {
-    probe->result->target->SetCopy(entry.value);
+    if (core_.loader->IsMapped(body)) {
+      probe->result->target->SetFromMapping(entry.value, core_.file);
+    } else {
+      probe->result->target->SetCopy(entry.value);
+    }
   }
   return true;
 }

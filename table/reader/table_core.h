@@ -78,7 +78,7 @@ struct TableCore {
   }
 
   TableReaderOptions options;
-  // The parts of a table have those of the table, without ownership.
+  // The parts of a table have those of the table; the loader without ownership.
   std::shared_ptr<RandomAccessFile> file;
   Footer footer;
   std::shared_ptr<BlockLoader> loader;

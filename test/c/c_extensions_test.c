@@ -578,6 +578,7 @@ static void TestTypedOptions(void) {
   varve_options_set_compression_per_level(options, kCompressions, 3);
   varve_options_set_bottommost_compression(options, varve_lz4hc_compression);
   varve_options_set_cache_index_and_filter_blocks(options, 1);
+  varve_options_set_allow_mmap_reads(options, 0);
   varve_options_set_use_direct_reads(options, 1);
   varve_options_set_bytes_per_sync(options, 1 << 20);
   varve_options_set_wal_bytes_per_sync(options, 1 << 20);

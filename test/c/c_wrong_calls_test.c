@@ -433,6 +433,7 @@ static void TestOptionsThatAreNull(void) {
   varve_options_set_compression_per_level(NULL, NULL, 0);
   varve_options_set_bottommost_compression(NULL, 1);
   varve_options_set_cache_index_and_filter_blocks(NULL, 1);
+  varve_options_set_allow_mmap_reads(NULL, 1);
   varve_options_set_use_direct_reads(NULL, 1);
   varve_options_set_bytes_per_sync(NULL, 1);
   varve_options_set_wal_bytes_per_sync(NULL, 1);

@@ -534,6 +534,7 @@ CyclePlan PlanCycle(uint64_t seed, uint64_t cycle) {
   plan.disable_wal = random.OneIn(6);
   say("disable_wal", plan.disable_wal ? 1 : 0);
   options.use_direct_reads = random.OneIn(4);
+  options.allow_mmap_reads = !options.use_direct_reads && random.OneIn(4);
   if (random.OneIn(3)) options.index_type = IndexType::kTwoLevelIndexSearch;
   options.partition_filters = random.OneIn(2);
   options.metadata_block_size = random.OneIn(2) ? 200 : 4096;

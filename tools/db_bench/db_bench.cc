@@ -128,6 +128,7 @@ DEFINE_bool(disable_wal, false, "Write no log");
 DEFINE_bool(manual_wal_flush, false, "Hand the log over when a buffer is full");
 DEFINE_bool(mmap_write, false, "The same as --wal_write=map");
 DEFINE_string(wal_write, "auto", "How Varve writes the log: call, map or auto");
+DEFINE_bool(mmap_read, false, "Map tables into memory");
 DEFINE_bool(use_direct_reads, false, "Read tables past the page cache");
 DEFINE_bool(cache_index_and_filter_blocks, false,
             "Charge indexes and filters to the block cache");
@@ -461,6 +462,7 @@ EngineConfig MakeEngineConfig() {
   config.mmap_write = FLAGS_mmap_write;
   config.wal_write = FLAGS_mmap_write ? "map" : FLAGS_wal_write;
   config.use_direct_reads = FLAGS_use_direct_reads;
+  config.mmap_read = FLAGS_mmap_read;
   config.cache_metadata = FLAGS_cache_index_and_filter_blocks;
   config.partition_metadata = FLAGS_partition_index_and_filters;
   config.metadata_block_bytes = static_cast<size_t>(FLAGS_metadata_block_size);

@@ -53,6 +53,7 @@ struct EngineConfig {
   bool mmap_write = false;
   std::string wal_write = "auto";
   bool use_direct_reads = false;
+  bool mmap_read = false;  // LevelDB and LMDB always map.
   // Of indexes and filters: whether the cache has them, and whether they are
   // cut into partitions of about that size. Varve and RocksDB only.
   bool cache_metadata = false;

@@ -202,6 +202,7 @@ class RocksEngine final : public Engine {
     options.max_open_files = config.open_files;
     options.target_file_size_base = config.target_file_bytes;
     options.use_direct_reads = config.use_direct_reads;
+    options.allow_mmap_reads = config.mmap_read;
     options.manual_wal_flush = config.manual_wal_flush;
     options.allow_mmap_writes = config.mmap_write;
     options.max_background_jobs = config.max_background_jobs;

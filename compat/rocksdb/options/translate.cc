@@ -198,6 +198,7 @@ Status ToVarve(const rocksdb_options_t& options, DBOptions* result) {
   result->sst_file_manager = sane.sst_file_manager;
   result->max_open_files = sane.max_open_files;
   result->use_direct_reads = sane.use_direct_reads != 0;
+  result->allow_mmap_reads = sane.allow_mmap_reads != 0;
   // The engine's own default otherwise.
   if (sane.bytes_per_sync != 0) result->bytes_per_sync = sane.bytes_per_sync;
   result->wal_bytes_per_sync = sane.wal_bytes_per_sync;

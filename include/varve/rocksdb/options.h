@@ -140,7 +140,6 @@ struct DBOptions : varve::DBOptions {
   uint64_t delayed_write_rate = 0;
   size_t compaction_readahead_size = 0;
   size_t writable_file_max_buffer_size = 1 << 20;
-  bool allow_mmap_reads = false;
   bool allow_mmap_writes = false;
   bool use_direct_io_for_flush_and_compaction = false;
   bool allow_fallocate = true;

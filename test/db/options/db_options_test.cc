@@ -276,6 +276,7 @@ TEST_F(DbOptionsTest, OptionsAreSetByName) {
       {"max_write_buffer_number", "3"},
       {"max_open_files", "-1"},
       {"cache_index_and_filter_blocks", "true"},
+      {"allow_mmap_reads", "false"},
       {"use_direct_reads", "true"},
       {"bytes_per_sync", "0"},
       {"manual_wal_flush", "true"},

@@ -50,6 +50,7 @@ inline Options RandomOptions(Rng* rng) {
                       {.capacity_bytes = rng->Pick<size_t>({0, 8 << 10})});
   }
   options.use_direct_reads = rng->OneIn(4);
+  options.allow_mmap_reads = !options.use_direct_reads && rng->OneIn(4);
   options.wal_write = rng->Pick<WriteMethod>(
       {WriteMethod::kCall, WriteMethod::kMap, WriteMethod::kAuto});
   options.level_compaction_dynamic_level_bytes = rng->OneIn(2);
