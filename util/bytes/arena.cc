@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <new>
 
+#include "util/bytes/large_memory.h"
+
 namespace varve {
 
 Arena::Arena(size_t block_bytes, MemoryKind kind, const ArenaGrowth& growth)
@@ -20,9 +22,10 @@ Arena::~Arena() {
   while (blocks_ != nullptr) {
     Block* block = blocks_;
     blocks_ = block->next;
-    NoteFreed(block->account, kind_, sizeof(Block) + block->capacity);
+    const size_t total_bytes = sizeof(Block) + block->capacity;
+    NoteFreed(block->account, kind_, total_bytes);
     block->~Block();
-    ::operator delete(block);
+    FreeLarge(block, total_bytes);
   }
 }
 
@@ -66,7 +69,7 @@ char* Arena::AllocateLocked(size_t bytes, size_t alignment, bool* grew) {
 
 Arena::Block* Arena::AddBlock(size_t capacity) {
   const size_t total_bytes = sizeof(Block) + capacity;
-  blocks_ = new (::operator new(total_bytes))
+  blocks_ = new (AllocateLarge(total_bytes))
       Block{blocks_, capacity, {}, NoteAllocated(kind_, total_bytes)};
   // relaxed: see MemoryUsage.
   memory_usage_bytes_.fetch_add(total_bytes, std::memory_order_relaxed);
