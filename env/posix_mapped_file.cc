@@ -142,7 +142,7 @@ class PosixMappedFile final : public PosixWritableFile {
   Status AppendParts(const Slice* parts, size_t count, bool flush) override {
     if (TryStore(parts, count)) return Status::OK();
     Status status =
-        AppendSlowly(std::span(parts, count), TotalSize(parts, count));
+        AppendSlowly(std::span(parts, count), TotalSize(parts, count), flush);
     return status.ok() && flush ? Flush() : status;
   }
 
@@ -195,17 +195,17 @@ class PosixMappedFile final : public PosixWritableFile {
   // Not an errno.
   static constexpr int kUnknownFileSystem = -1;
 
-  Status AppendSlowly(std::span<const Slice> parts, size_t size) {
+  Status AppendSlowly(std::span<const Slice> parts, size_t size, bool flush) {
     if (size >= kLargeBytes) recent_appends_ = 0;
     // A record whose beginning is in the buffer goes with it.
     if (size >= kLargeBytes || buffered_bytes() > 0 || !MayStore()) {
-      return AppendByCall(parts);
+      return AppendByCall(parts, flush);
     }
     for (const Slice& part : parts) {
       Slice rest = part;
       while (!rest.empty()) {
         if (next_ == limit_ && !StorePiece()) {
-          Status status = AppendByCall(std::span<const Slice>(&rest, 1));
+          Status status = AppendByCall({&rest, 1}, /*flush=*/false);
           if (!status.ok()) return status;
           break;
         }
@@ -219,14 +219,11 @@ class PosixMappedFile final : public PosixWritableFile {
     return Status::OK();
   }
 
-  Status AppendByCall(std::span<const Slice> parts) {
+  Status AppendByCall(std::span<const Slice> parts, bool flush) {
     Status status = StopStoring();
     valid_until_ = 0;
-    for (const Slice& part : parts) {
-      if (!status.ok()) return status;
-      status = PosixWritableFile::Append(part);
-    }
-    return status;
+    if (!status.ok()) return status;
+    return PosixWritableFile::AppendParts(parts.data(), parts.size(), flush);
   }
 
   // Returns true if the next bytes may be stored, after StorePiece if

@@ -2,8 +2,10 @@
 #include "env/posix_writable_file.h"
 
 #include <fcntl.h>
+#include <sys/uio.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
 #include <cstring>
 #include <utility>
@@ -18,6 +20,13 @@ namespace {
 // to make the call cheap for each byte, and small enough to stay in the
 // second-level cache.
 constexpr size_t kWriteBufferBytes = size_t{64} << 10;
+
+// An append of at least so many bytes is passed to the call together with the
+// buffer, without a copy. A part costs the call about as much as a copy of
+// kLeastPartBytes.
+constexpr size_t kUncopiedBytes = size_t{16} << 10;
+constexpr size_t kLeastPartBytes = 1024;
+constexpr size_t kPiecesOfCall = 128;
 
 // A file counts as synced often after this many syncs of few bytes each.
 constexpr int kSmallSyncsBeforeFill = 8;
@@ -50,8 +59,13 @@ PosixWritableFile::~PosixWritableFile() {
 Status PosixWritableFile::Append(const Slice& data) {
   Status status = CheckUsable();
   if (!status.ok()) return status;
+  return data.size() >= kUncopiedBytes ? WriteWithBuffer({&data, 1})
+                                       : AppendToBuffer(data);
+}
+
+Status PosixWritableFile::AppendToBuffer(const Slice& data) {
   if (data.size() > kWriteBufferBytes - buffered_bytes_) {
-    status = Flush();
+    Status status = Flush();
     if (!status.ok()) return status;
     if (data.size() >= kWriteBufferBytes) {
       return Write(data.data(), data.size());
@@ -64,6 +78,21 @@ Status PosixWritableFile::Append(const Slice& data) {
   memcpy(buffer_.get() + buffered_bytes_, data.data(), data.size());
   buffered_bytes_ += data.size();
   return Status::OK();
+}
+
+Status PosixWritableFile::AppendParts(const Slice* parts, size_t count,
+                                      bool flush) {
+  size_t size = 0;
+  for (size_t i = 0; i < count; ++i) size += parts[i].size();
+  Status status = CheckUsable();
+  const size_t uncopied = flush ? kUncopiedBytes : kWriteBufferBytes;
+  if (size >= uncopied && size / count >= kLeastPartBytes) {
+    return status.ok() ? WriteWithBuffer({parts, count}) : status;
+  }
+  for (size_t i = 0; status.ok() && i < count; ++i) {
+    status = AppendToBuffer(parts[i]);
+  }
+  return status.ok() && flush ? Flush() : status;
 }
 
 Status PosixWritableFile::Flush() {
@@ -155,6 +184,41 @@ Status PosixWritableFile::Write(const char* data, size_t size) {
     size -= static_cast<size_t>(n);
     written_bytes_ += static_cast<uint64_t>(n);
   }
+  PushWrittenPages();
+  return Status::OK();
+}
+
+Status PosixWritableFile::WriteWithBuffer(std::span<const Slice> parts) {
+  std::array<struct iovec, kPiecesOfCall> pieces;
+  size_t count = 0;
+  if (buffered_bytes_ > 0) pieces[count++] = {buffer_.get(), buffered_bytes_};
+  while (count > 0 || !parts.empty()) {
+    while (count < pieces.size() && !parts.empty()) {
+      const Slice& part = parts.front();
+      if (!part.empty())
+        pieces[count++] = {const_cast<char*>(part.data()), part.size()};
+      parts = parts.subspan(1);
+    }
+    const ssize_t n =
+        writev(descriptor_, pieces.data(), static_cast<int>(count));
+    if (n < 0) {
+      if (errno == EINTR) continue;
+      return Fail(PosixErrorAt("write", path_, written_bytes_, errno));
+    }
+    written_bytes_ += static_cast<uint64_t>(n);
+    // Keeps what was not written.
+    auto left = static_cast<size_t>(n);
+    size_t whole = 0;
+    while (whole < count && left >= pieces[whole].iov_len) {
+      left -= pieces[whole++].iov_len;
+    }
+    std::copy(pieces.begin() + whole, pieces.begin() + count, pieces.begin());
+    count -= whole;
+    if (count == 0) continue;
+    pieces[0].iov_base = static_cast<char*>(pieces[0].iov_base) + left;
+    pieces[0].iov_len -= left;
+  }
+  buffered_bytes_ = 0;
   PushWrittenPages();
   return Status::OK();
 }

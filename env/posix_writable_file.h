@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <string>
 
 #include "varve/env.h"
@@ -26,6 +27,7 @@ class PosixWritableFile : public WritableFile {
   PosixWritableFile& operator=(const PosixWritableFile&) = delete;
 
   Status Append(const Slice& data) override;
+  Status AppendParts(const Slice* parts, size_t count, bool flush) override;
   Status Flush() override;
   Status Sync() override;
   Status Close() override;
@@ -69,6 +71,9 @@ class PosixWritableFile : public WritableFile {
 
  private:
   Status Write(const char* data, size_t size);
+  Status AppendToBuffer(const Slice& data);
+  // Writes the buffer and the parts, without a copy of the latter.
+  Status WriteWithBuffer(std::span<const Slice> parts);
   void FillAhead();
   void PushWrittenPages();
 

@@ -2,6 +2,7 @@
 #include "db/wal/wal_writer.h"
 
 #include <algorithm>
+#include <array>
 
 #include "db/wal/wal_format.h"
 #include "util/bytes/checksum.h"
@@ -20,6 +21,23 @@ constexpr uint32_t kTypeCrcs[] = {Crc32cOfByte(0), Crc32cOfByte(kFull),
                                   Crc32cOfByte(kFirst), Crc32cOfByte(kMiddle),
                                   Crc32cOfByte(kLast)};
 static_assert(kFull == 1 && kFirst == 2 && kMiddle == 3 && kLast == 4);
+
+// Fragments of a record that go to the file by one call. They hold 1 MiB.
+constexpr size_t kFragmentsOfCall = 34;
+
+// Writes the header of a fragment with `size` bytes.
+[[gnu::always_inline]] inline void FillHeader(uint8_t type, size_t size,
+                                              std::span<const Slice> pieces,
+                                              char* header) {
+  header[6] = static_cast<char>(type);
+  uint32_t crc = kTypeCrcs[type];
+  for (const Slice& piece : pieces) {
+    crc = Crc32cExtend(crc, piece.data(), piece.size());
+  }
+  EncodeFixed32(header, MaskCrc(crc));
+  header[4] = static_cast<char>(size & 0xFF);
+  header[5] = static_cast<char>(size >> 8);
+}
 
 }  // namespace
 
@@ -78,14 +96,16 @@ Status Writer::AddRecord(std::span<const Slice> parts, bool may_use_reserve) {
 Status Writer::AddFragments(std::span<const Slice> parts, size_t size,
                             bool flush) {
   static constexpr char kZeroes[kHeaderSize] = {};
+  std::array<std::array<char, kHeaderSize>, kFragmentsOfCall> headers;
+  size_t fragments = 0;
   size_t left = size;
   Cursor cursor(parts);
   bool first = true;
+  pieces_.clear();
   do {
     const size_t rest = kBlockSize - block_offset_;
     if (rest < kHeaderSize) {
-      Status status = file_->Append(Slice(kZeroes, rest));
-      if (!status.ok()) return status;
+      if (rest > 0) pieces_.emplace_back(kZeroes, rest);
       size_ += rest;
       block_offset_ = 0;
     }
@@ -94,26 +114,28 @@ Status Writer::AddFragments(std::span<const Slice> parts, size_t size,
     const bool last = piece == left;
     const uint8_t type =
         first ? (last ? kFull : kFirst) : (last ? kLast : kMiddle);
-    pieces_.resize(1);
+    const size_t at = pieces_.size();
+    char* const header = headers[fragments++].data();
+    pieces_.emplace_back(header, kHeaderSize);
     cursor.Take(piece, &pieces_);
-    Status status = AddFragment(type, piece, flush && last);
-    if (!status.ok()) return status;
+    FillHeader(type, piece, std::span(pieces_).subspan(at + 1), header);
+    block_offset_ += kHeaderSize + piece;
+    size_ += kHeaderSize + piece;
     left -= piece;
     first = false;
+    if (!last && fragments < kFragmentsOfCall) continue;
+    Status status =
+        file_->AppendParts(pieces_.data(), pieces_.size(), flush && last);
+    if (!status.ok()) return status;
+    fragments = 0;
+    pieces_.clear();
   } while (left > 0);
   return Status::OK();
 }
 
 Status Writer::AddFragment(uint8_t type, size_t size, bool flush) {
   char header[kHeaderSize];
-  header[6] = static_cast<char>(type);
-  uint32_t crc = kTypeCrcs[type];
-  for (size_t i = 1; i < pieces_.size(); ++i) {
-    crc = Crc32cExtend(crc, pieces_[i].data(), pieces_[i].size());
-  }
-  EncodeFixed32(header, MaskCrc(crc));
-  header[4] = static_cast<char>(size & 0xFF);
-  header[5] = static_cast<char>(size >> 8);
+  FillHeader(type, size, std::span(pieces_).subspan(1), header);
   pieces_[0] = Slice(header, kHeaderSize);
   Status status;
   if (!file_->TryStore(pieces_.data(), pieces_.size())) {

@@ -62,7 +62,9 @@ void BlockBuilder::AddSharing(const Slice& key, const Slice& value,
 }
 
 void BlockBuilder::Grow(size_t size) {
-  buffer_.resize(std::max(size, buffer_.capacity()));
+  // Not to the whole capacity, which may be twice as much: what is new is
+  // filled with zeros, after each block again.
+  buffer_.resize(std::max(size, std::min(buffer_.capacity(), size + size / 8)));
 }
 
 void BlockBuilder::GrowLastKey(size_t size, size_t kept) {

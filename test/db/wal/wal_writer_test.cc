@@ -70,5 +70,44 @@ TEST_F(WalWriterTest, ReleasesNothingIfTheFlushFails) {
   EXPECT_TRUE(writer_.failed());
 }
 
+// Counts calls, and keeps the bytes.
+class CountedParts : public WritableFile {
+ public:
+  explicit CountedParts(std::vector<size_t>* calls) : calls_(calls) {}
+  Status Append(const Slice& data) override {
+    return AppendParts(&data, 1, false);
+  }
+  Status AppendParts(const Slice* parts, size_t count,
+                     bool /*flush*/) override {
+    size_t size = 0;
+    for (size_t i = 0; i < count; ++i) size += parts[i].size();
+    calls_->push_back(size);
+    size_ += size;
+    return Status::OK();
+  }
+  Status Flush() override { return Status::OK(); }
+  Status Sync() override { return Status::OK(); }
+  Status Close() override { return Status::OK(); }
+  uint64_t Size() const override { return size_; }
+
+ private:
+  std::vector<size_t>* const calls_;
+  uint64_t size_ = 0;
+};
+
+TEST(WalWriterCallsTest, LargeRecordIsAppendedAtOnce) {
+  std::vector<size_t> calls;
+  wal::Writer writer(std::make_unique<CountedParts>(&calls), 1);
+  ASSERT_TRUE(writer.AddRecord("first").ok());
+  ASSERT_TRUE(writer.AddRecord(std::string(1000000, 'l')).ok());
+  EXPECT_EQ(calls.size(), 2u);
+  // 4 MB take some calls, each of about 1 MB.
+  ASSERT_TRUE(writer.AddRecord(std::string(4000000, 'l')).ok());
+  EXPECT_LE(calls.size(), 6u);
+  size_t sum = 0;
+  for (const size_t size : calls) sum += size;
+  EXPECT_EQ(sum, writer.Size());
+}
+
 }  // namespace
 }  // namespace varve::test
