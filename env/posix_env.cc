@@ -69,8 +69,10 @@ class PosixEnv final : public DirectoryEnv {
 
   Status Hold() override {
     const std::string path = root_.empty() ? "/" : root_;
-    return PosixOpen(outer_->Locate(path), O_RDONLY | O_DIRECTORY,
-                     &descriptor_);
+    const Status status =
+        PosixOpen(outer_->Locate(path), O_RDONLY | O_DIRECTORY, &descriptor_);
+    if (status.ok()) owner_ = FileOwner(descriptor_);
+    return status;
   }
   void LetGo() override { CloseDirectory(); }
 
@@ -162,6 +164,7 @@ class PosixEnv final : public DirectoryEnv {
   const PosixEnv* const outer_ = nullptr;
   std::string root_;  // Without a slash at the end.
   int descriptor_ = -1;
+  FileOwner owner_;
   const FileLock* lock_ = nullptr;  // On a file in it.
 };
 
@@ -171,7 +174,7 @@ FilePlace PosixEnv::Locate(const std::string& path) const {
   const char* name = path.c_str() + root_.size();
   if (*name != '/' && *name != '\0') return outer_->Locate(path);
   while (*name == '/') ++name;
-  return {path, descriptor_, *name == '\0' ? "." : name};
+  return {path, descriptor_, *name == '\0' ? "." : name, &owner_};
 }
 
 Status PosixEnv::NewSequentialFile(const std::string& path,
@@ -295,7 +298,15 @@ Status PosixEnv::CreateDirIfMissing(const std::string& path) {
   const FilePlace place = Locate(path);
   Status status = Verify(place);
   if (!status.ok()) return status;
-  if (mkdirat(place.directory, place.name, 0755) == 0) return status;
+  if (mkdirat(place.directory, place.name, 0755) == 0) {
+    int created = -1;
+    if (IsHeld(place) && owner_.differs() &&
+        PosixOpen(place, O_RDONLY | O_DIRECTORY | O_NOFOLLOW, &created).ok()) {
+      place.Adopt(created);
+      close(created);
+    }
+    return status;
+  }
   const int error = errno;
   struct stat info;
   // Links are not followed: one may lead to another owner's directory.

@@ -246,7 +246,10 @@ Status PosixCreate(const FilePlace& place, int flags, int* descriptor) {
   flags |= O_CREAT;
   int fd = OpenAt(place.directory, place.name, flags | O_EXCL);
   if (fd < 0 && errno == EEXIST) {
-    if (OpenAsNew(place, flags & ~O_CREAT, descriptor)) return Status::OK();
+    if (OpenAsNew(place, flags & ~O_CREAT, descriptor)) {
+      place.Adopt(*descriptor);
+      return Status::OK();
+    }
     struct stat info;
     if (fstatat(place.directory, place.name, &info, AT_SYMLINK_NOFOLLOW) != 0 ||
         !S_ISREG(info.st_mode)) {
@@ -270,6 +273,7 @@ Status PosixCreate(const FilePlace& place, int flags, int* descriptor) {
     }
   }
   if (fd < 0) return OpenError(place.path, errno);
+  place.Adopt(fd);
   *descriptor = fd;
   return Status::OK();
 }

@@ -13,6 +13,7 @@
 #include <memory>
 #include <string>
 
+#include "env/file_owner.h"
 #include "varve/env.h"
 
 namespace varve {
@@ -23,12 +24,20 @@ struct FilePlace {
   FilePlace(const std::string& whole)  // NOLINT(google-explicit-constructor)
       : path(whole), name(whole.c_str()) {}
   // Looks it up as `in_it`, which points into the path, in an open directory.
-  FilePlace(const std::string& whole, int open_directory, const char* in_it)
-      : path(whole), directory(open_directory), name(in_it) {}
+  // `new_owner`, which must outlive this, is for files that are created.
+  FilePlace(const std::string& whole, int open_directory, const char* in_it,
+            const FileOwner* new_owner)
+      : path(whole), directory(open_directory), name(in_it), owner(new_owner) {}
+
+  // Gives the owner a file that was just created.
+  void Adopt(int descriptor) const {
+    if (owner != nullptr && owner->differs()) owner->Adopt(descriptor);
+  }
 
   const std::string& path;  // For messages.
   int directory = AT_FDCWD;
   const char* name;
+  const FileOwner* owner = nullptr;  // Null: the process.
 };
 
 // Opens with O_CLOEXEC added to `flags`. A new file gets mode 0644 less the

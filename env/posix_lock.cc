@@ -183,6 +183,8 @@ class Attempt {
     if (!S_ISREG(info_.st_mode)) {
       return Status::IOError("open " + place_.path, "is no regular file");
     }
+    // It may just have been created. Later it has the holder's line.
+    if (info_.st_size == 0) place_.Adopt(descriptor_);
     return status;
   }
 
