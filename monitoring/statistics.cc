@@ -101,8 +101,14 @@ std::shared_ptr<Statistics> CreateDBStatistics(
 StatisticsImpl::StatisticsImpl(const StatisticsOptions& options,
                                std::unique_ptr<StatisticsCellSets> other_sets)
     : other_sets_(std::move(other_sets)), level_(options.level) {
-  if (other_sets_ == nullptr) per_cpu_.emplace();
+  if (other_sets_ != nullptr) return;
+  per_cpu_.emplace();
+  published_ =
+      PublishStatistics(per_cpu_->set(0), PerCpuStatisticsCells::kSetBytes,
+                        per_cpu_->set_count());
 }
+
+StatisticsImpl::~StatisticsImpl() { WithdrawStatistics(published_); }
 
 void StatisticsImpl::AddElsewhere(size_t cell, uint64_t count) {
   other_sets_->Add(cell, count);

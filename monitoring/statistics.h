@@ -10,6 +10,7 @@
 #include <span>
 #include <vector>
 
+#include "monitoring/published_statistics.h"
 #include "monitoring/statistics_cells.h"
 #include "util/base/mutex.h"
 #include "varve/statistics.h"
@@ -34,6 +35,7 @@ class StatisticsImpl final : public Statistics {
   explicit StatisticsImpl(
       const StatisticsOptions& options,
       std::unique_ptr<StatisticsCellSets> other_sets = nullptr);
+  ~StatisticsImpl() override;
 
   // Casts any Statistics: all are StatisticsImpl.
   static StatisticsImpl* Of(Statistics* statistics) {
@@ -117,6 +119,7 @@ class StatisticsImpl final : public Statistics {
   std::atomic<bool> was_reset_{false};
   // Empty if there are other sets.
   std::optional<PerCpuStatisticsCells> per_cpu_;
+  PublishedStatistics::Entry* published_ = nullptr;  // Of per_cpu_, or null.
   // The counts up to the last Reset; empty if there was none. Its mutex is
   // taken before the mutexes of other sets.
   mutable Mutex reset_mutex_;
