@@ -111,8 +111,15 @@ void MarkShared(std::vector<TraceTree>* trees) {
 
 struct MergedNode {
   MergedSpan span;
+  std::vector<uint64_t> durations_ns;
   std::map<std::pair<std::string, bool>, std::unique_ptr<MergedNode>> children;
 };
+
+// Returns the smallest of the values that `percent` % of them do not exceed.
+// REQUIRES: they are sorted, and there are some.
+uint64_t NearestRank(const std::vector<uint64_t>& sorted, size_t percent) {
+  return sorted[(sorted.size() * percent + 99) / 100 - 1];
+}
 
 void Flatten(MergedNode* node, uint32_t depth, std::vector<MergedSpan>* out) {
   std::vector<MergedNode*> children;
@@ -122,6 +129,10 @@ void Flatten(MergedNode* node, uint32_t depth, std::vector<MergedSpan>* out) {
                      return a->span.total_ns > b->span.total_ns;
                    });
   for (MergedNode* child : children) {
+    std::sort(child->durations_ns.begin(), child->durations_ns.end());
+    child->span.median_ns = NearestRank(child->durations_ns, 50);
+    child->span.p99_ns = NearestRank(child->durations_ns, 99);
+    child->span.max_ns = child->durations_ns.back();
     child->span.depth = depth;
     out->push_back(child->span);
     Flatten(child, depth + 1, out);
@@ -168,7 +179,7 @@ std::vector<MergedSpan> MergeTraces(const std::vector<TraceTree>& trees) {
       }
       ++child->span.count;
       child->span.total_ns += span.duration_ns;
-      child->span.max_ns = std::max(child->span.max_ns, span.duration_ns);
+      child->durations_ns.push_back(span.duration_ns);
       path.push_back(child.get());
     }
   }
@@ -202,16 +213,18 @@ std::string FormatTraces(const TraceFile& file,
   size_t spans = 0;
   for (const TraceTree& tree : trees) spans += tree.spans.size();
   AppendFormat(&text, "%zu traces, %zu spans\n\n", trees.size(), spans);
-  AppendFormat(&text, "%12s %12s %12s %12s\n", "count", "total ms", "mean us",
-               "max us");
+  AppendFormat(&text, "%12s %12s %12s %12s %12s %12s\n", "count", "total ms",
+               "mean us", "p50 us", "p99 us", "max us");
   bool has_shared = false;
   for (const MergedSpan& span : MergeTraces(trees)) {
-    AppendFormat(&text, "%12" PRIu64 " %12.3f %12.3f %12.3f  %*s%.100s%s\n",
-                 span.count, Micros(span.total_ns) / 1000,
-                 Micros(span.total_ns) / static_cast<double>(span.count),
-                 Micros(span.max_ns),
-                 static_cast<int>(2 * std::min(span.depth, 40u)), "",
-                 Escaped(span.name).c_str(), span.is_shared ? " (shared)" : "");
+    AppendFormat(
+        &text,
+        "%12" PRIu64 " %12.3f %12.3f %12.3f %12.3f %12.3f  %*s%.100s%s\n",
+        span.count, Micros(span.total_ns) / 1000,
+        Micros(span.total_ns) / static_cast<double>(span.count),
+        Micros(span.median_ns), Micros(span.p99_ns), Micros(span.max_ns),
+        static_cast<int>(2 * std::min(span.depth, 40u)), "",
+        Escaped(span.name).c_str(), span.is_shared ? " (shared)" : "");
     has_shared |= span.is_shared;
   }
   if (has_shared) {

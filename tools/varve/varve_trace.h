@@ -53,6 +53,9 @@ struct MergedSpan {
   uint32_t depth = 0;
   uint64_t count = 0;
   uint64_t total_ns = 0;
+  // Of the spans, by the nearest rank.
+  uint64_t median_ns = 0;
+  uint64_t p99_ns = 0;
   uint64_t max_ns = 0;
 };
 

@@ -116,16 +116,18 @@ const colourOf = name => kindOf(name)[1];
 // A merged tree has no times of day: children stand side by side.
 function layOutMerged(spans) {
   const next = [0];
-  return spans.map(([name, depth, count, total, max, shared]) => {
+  return spans.map(([name, depth, count, total, p50, p99, max, shared]) => {
     const begin = next[depth];
     next[depth] = begin + total;
     next[depth + 1] = begin;
     return {name: name + (shared ? " (shared)" : ""), kind: name, depth, begin,
       length: total, other: shared,
       cells: [count.toLocaleString("en"), time(total), time(total / count),
+              time(p50), time(p99),
         time(max)],
       note: `${count} times, ${time(total)} together, ` +
-        `${time(total / count)} each, ${time(max)} at most`};
+        `${time(total / count)} each, ` +
+        `99 % in ${time(p99)}, ${time(max)} at most`};
   });
 }
 function layOutTrace(spans) {
@@ -195,7 +197,8 @@ function drawTable() {
   const head = byId("head"), rows = byId("rows");
   head.textContent = rows.textContent = "";
   const line = add(head, "tr");
-  for (const name of merged ? ["span", "times", "together", "mean", "longest"]
+  for (const name of merged ? ["span", "times", "together", "mean", "median",
+                               "99 %", "longest"]
                             : ["span", "begins at", "takes", "by thread"]) {
     add(line, "th", "", name);
   }
@@ -290,7 +293,9 @@ std::string FormatTracePage(const TraceFile& file,
     first = false;
     page.push_back('[');
     AppendName(span.name, &page);
-    AppendNumbers({span.depth, span.count, span.total_ns, span.max_ns}, &page);
+    AppendNumbers({span.depth, span.count, span.total_ns, span.median_ns,
+                   span.p99_ns, span.max_ns},
+                  &page);
     page += span.is_shared ? ",true]" : ",false]";
   }
   page += "],\"traces\":[";
