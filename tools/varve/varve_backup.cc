@@ -13,6 +13,7 @@
 #include "tools/varve/varve_cleanup.h"
 #include "tools/varve/varve_commands.h"
 #include "tools/varve/varve_database.h"
+#include "tools/varve/varve_json.h"
 #include "tools/varve/varve_live.h"
 #include "util/base/mutex.h"
 #include "varve/backup_engine.h"
@@ -273,19 +274,15 @@ Status RunBackups(Session* session) {
     if (damage.ok()) damage = found;
     const std::string id = std::to_string(info.backup_id);
     if (is_json) {
-      out.Add("{\"id\":" + id);
+      JsonLine line(&out);
+      line.Literal("id", id);
       if (info.number_files != 0) {
-        out.Add(",\"time\":" + std::to_string(info.timestamp) +
-                ",\"bytes\":" + std::to_string(info.size) +
-                ",\"files\":" + std::to_string(info.number_files));
-        out.Add(",");
-        out.AddJsonField("metadata", info.app_metadata, false);
+        line.Literal("time", std::to_string(info.timestamp))
+            .Number("bytes", info.size)
+            .Number("files", info.number_files)
+            .Text("metadata", info.app_metadata);
       }
-      if (!found.ok()) {
-        out.Add(",");
-        out.AddJsonField("damage", found.ToString(), false);
-      }
-      out.Add("}\n");
+      if (!found.ok()) line.Text("damage", found.ToString());
       return;
     }
     out.Add(id);

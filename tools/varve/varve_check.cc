@@ -21,6 +21,7 @@
 #include "table/reader/table_verifier.h"
 #include "tools/varve/varve_database.h"
 #include "tools/varve/varve_dump_sst.h"
+#include "tools/varve/varve_json.h"
 #include "tools/varve/varve_live.h"
 #include "tools/varve/varve_text.h"
 
@@ -36,6 +37,18 @@ constexpr int kMaxRounds = 100;
 
 // Tables that were found good, by number; their files never change.
 using GoodTables = std::map<uint64_t, TableIdentity>;
+
+// Prints what was found about a file: kind is damaged, refused, unreadable or
+// note.
+void PrintFinding(const CommandLine& line, const char* kind,
+                  const std::string& file, const std::string& what, FILE* out) {
+  if (line.Has("json")) {
+    TextOutput text(out);
+    JsonLine(&text).Text("kind", kind).Text("file", file).Text("message", what);
+  } else {
+    fprintf(out, "%s: %s: %s\n", kind, file.c_str(), Printable(what).c_str());
+  }
+}
 
 // One round.
 class Checker {
@@ -60,13 +73,8 @@ class Checker {
     CheckTables();
     CheckLogs();
     if (damages_ == refused_families_) CheckOpening();
-    fprintf(out_,
-            "%zu tables, %" PRIu64 " bytes; %zu logs, %" PRIu64 " records\n",
-            tables_.size(), table_bytes_, logs_.size(), records_);
-    if (damages_ == 0) {
-      fputs("no damage\n", out_);
-      return Status();
-    }
+    PrintSummary();
+    if (damages_ == 0) return Status();
     const std::string count = std::to_string(damages_);
     if (refused_ == damages_) {
       return Status::NotSupported(path_, count + " files are refused");
@@ -79,6 +87,26 @@ class Checker {
   }
 
  private:
+  void PrintSummary() const {
+    if (session_.line.Has("json")) {
+      TextOutput out(out_);
+      JsonLine(&out)
+          .Text("kind", "summary")
+          .Number("tables", tables_.size())
+          .Number("bytes", table_bytes_)
+          .Number("logs", logs_.size())
+          .Number("records", records_)
+          .Number("damaged", damages_ - refused_ - unreadable_)
+          .Number("refused", refused_)
+          .Number("unreadable", unreadable_);
+      return;
+    }
+    fprintf(out_,
+            "%zu tables, %" PRIu64 " bytes; %zu logs, %" PRIu64 " records\n",
+            tables_.size(), table_bytes_, logs_.size(), records_);
+    if (damages_ == 0) fputs("no damage\n", out_);
+  }
+
   // A table by the MANIFEST.
   struct LiveTable {
     const FileMetaData* file = nullptr;
@@ -89,19 +117,18 @@ class Checker {
     // An unsupported feature need not be damage.
     const bool foreign = status.IsNotSupported() || status.IsInvalidArgument();
     const bool unread = status.IsIOError();
-    const std::string line = std::string(foreign  ? "refused"
-                                         : unread ? "unreadable"
-                                                  : "damaged") +
-                             ": " + file + ": " + Printable(status.ToString()) +
-                             "\n";
-    fputs(line.c_str(), out_);
-    damage_ += line;
+    const char* const kind = foreign  ? "refused"
+                             : unread ? "unreadable"
+                                      : "damaged";
+    const std::string what = status.ToString();
+    PrintFinding(session_.line, kind, file, what, out_);
+    damage_ += kind + (": " + file + ": " + what + "\n");
     ++damages_;
     refused_ += foreign;
     unreadable_ += unread;
   }
   void Note(const std::string& file, const std::string& what) {
-    fprintf(out_, "note: %s: %s\n", file.c_str(), Printable(what).c_str());
+    PrintFinding(session_.line, "note", file, what, out_);
   }
 
   Status List() {
@@ -213,11 +240,15 @@ class Checker {
                Status::NotFound("the MANIFEST names it, and it is missing"));
       }
     }
+    uint64_t all_bytes = 0;
+    for (const auto& [number, table] : live) all_bytes += table.file->file_size;
     size_t i = 0;
     for (const auto& [number, name] : tables_) {
       if (progress_.Due()) {
         progress_.Show("table " + std::to_string(i) + " of " +
-                       std::to_string(tables_.size()));
+                       std::to_string(tables_.size()) + ", " +
+                       std::to_string(table_bytes_ >> 20) + " of " +
+                       std::to_string(all_bytes >> 20) + " MiB");
       }
       ++i;
       const auto it = live.find(number);
@@ -427,7 +458,9 @@ class Checker {
     wal::ReadOutcome outcome;
     while ((outcome = reader.ReadRecord(&record)) ==
            wal::ReadOutcome::kRecord) {
-      ++records_;
+      if (++records_ % kEntriesPerLook == 0 && progress_.Due()) {
+        progress_.Show(name + ", record " + std::to_string(records_));
+      }
       const bool is_first = next == 0;
       status = CheckRecord(record, &next);
       if (status.ok() && live && records == 0)
@@ -593,8 +626,8 @@ Status RunCheck(Session* session) {
     FILE* const out = open_memstream(&text, &size);
     if (out == nullptr) return Status::FromErrno("open_memstream", errno);
     if (!holder.empty()) {
-      fprintf(out, "note: %s: open in %s\n", session->db().c_str(),
-              holder.c_str());
+      PrintFinding(session->line, "note", session->db(), "open in " + holder,
+                   out);
     }
     Checker checker(session, out, !holder.empty(), &good);
     status = checker.Run();

@@ -23,9 +23,11 @@ namespace {
 constexpr OptionSpec kOptions[] = {
     {"db", OptionKind::kText},
     {"family", OptionKind::kText},
+    {"all_families", OptionKind::kFlag},
     {"hex", OptionKind::kFlag},
     {"escaped", OptionKind::kFlag},
     {"json", OptionKind::kFlag},
+    {"operands", OptionKind::kFlag},
     {"raw", OptionKind::kFlag},
     {"from", OptionKind::kKey},
     {"to", OptionKind::kKey},
@@ -63,6 +65,7 @@ constexpr OptionSpec kOptions[] = {
     {"replace", OptionKind::kFlag},
     {"wait", OptionKind::kFlag},
     {"once", OptionKind::kFlag},
+    {"interval", OptionKind::kNumber},
 };
 
 constexpr size_t kLongReadaheadBytes = 1 << 20;
@@ -71,7 +74,18 @@ constexpr uint64_t kProgressIntervalUs = 500000;
 
 // Options that contradict each other.
 constexpr std::pair<const char*, const char*> kExclusive[] = {
-    {"hex", "escaped"}, {"json", "raw"}, {"link", "move"}};
+    {"hex", "escaped"},
+    {"json", "raw"},
+    {"link", "move"},
+    {"operands", "ttl"},
+    {"operands", "raw"},
+    {"operands", "merge_operator"},
+    {"all_families", "family"},
+    {"all_families", "from"},
+    {"all_families", "to"},
+    {"all_families", "prefix"},
+    {"all_families", "merge_operator"},
+    {"all_families", "ldb"}};
 
 const OptionSpec* FindOption(const std::string& name) {
   for (const OptionSpec& option : kOptions) {
@@ -451,15 +465,16 @@ BoundedScan::BoundedScan(const CommandLine& line)
   to_ = to_text_;
 }
 
-std::unique_ptr<Iterator> BoundedScan::NewIterator(const Database& db,
-                                                   bool is_long) const {
+std::unique_ptr<Iterator> BoundedScan::NewIterator(
+    const Database& db, bool is_long, ColumnFamilyHandle* family) const {
   ReadOptions options;
   options.fill_cache = false;
   if (is_long) options.readahead_size = kLongReadaheadBytes;
   options.iterate_lower_bound = from();
   options.iterate_upper_bound = to();
   DB* const source = shows_times_ || has_times_ ? db.stored() : db.get();
-  auto iterator = source->NewIterator(options, db.family());
+  auto iterator =
+      source->NewIterator(options, family == nullptr ? db.family() : family);
   if (!has_times_) return iterator;
   return std::make_unique<TimedIterator>(std::move(iterator), start_time_s_,
                                          end_time_s_, shows_times_);

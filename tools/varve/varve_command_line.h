@@ -179,7 +179,10 @@ class BoundedScan {
   // it leaves out the other writes, and a value without a time is Corruption.
   // `is_long` means that it is expected to read megabytes; it then reads ahead
   // from the first block on.
-  std::unique_ptr<Iterator> NewIterator(const Database& db, bool is_long) const;
+  // `family`: in place of the one of --family, unless null.
+  std::unique_ptr<Iterator> NewIterator(
+      const Database& db, bool is_long,
+      ColumnFamilyHandle* family = nullptr) const;
 
  private:
   std::string from_text_;

@@ -1,8 +1,11 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 
-// The commands of `varve` and their help texts. The man page and the completion
-// for bash in packaging/ list the same commands; a test compares them.
+// The commands of `varve` and their help texts. The man page in packaging/
+// lists the same commands, and a test compares them. The completions for shells
+// read the help texts: an option is a line with two spaces, its name and
+// "=ARGUMENT", and the usage line tells whether the operands are files.
 
+#include "tools/varve/top/varve_top.h"
 #include "tools/varve/varve_backup.h"
 #include "tools/varve/varve_check.h"
 #include "tools/varve/varve_checkpoint.h"
@@ -31,6 +34,8 @@ that are not visible text are printed as \xHH, and a backslash as two.
   --hex                the key and the output are hexadecimal, as 0x61
   --escaped            the key is in the form of the output
   --raw                print the bytes of the value, and no line end
+  --operands           print the value and the merge operands as they are
+                       stored, the oldest first, a line each
   --json               print {"value":...}; bytes that are not UTF-8 as
                        {"value_hex":"FF00"}
   --ignore_case        the keys of the database are case-insensitive
@@ -63,7 +68,7 @@ The value - itself is --hex 0x2D.
 )";
 
 constexpr char kMergeHelp[] =
-    R"(usage: varve merge --db=DIR --merge_operator=OP [OPTION...] KEY VALUE
+    R"(usage: varve merge --db=DIR [OPTION...] KEY VALUE
 
 Adds a merge operand to a key, and prints OK. Reads of the key apply it to
 the value. With - as VALUE, the operand is standard input, byte for byte.
@@ -71,6 +76,7 @@ the value. With - as VALUE, the operand is standard input, byte for byte.
   --db=DIR             the database
   --family=NAME        the column family (default: the default one)
   --merge_operator=OP  uint64add, stringappend, max, bytesor or bytesxor
+                       (default: the one that the OPTIONS file names)
   --hex                key and operand are hexadecimal, as 0x61
   --escaped            \xHH is a byte, and two backslashes are one
   --create_if_missing  make the database, and the family, if there is none
@@ -156,6 +162,7 @@ Prints how many keys there are, by reading all of them.
   --prefix=KEY         only keys that begin with it
   --hex                these three are hexadecimal, as 0x61
   --escaped            in these three, \xHH is a byte
+  --json               print {"keys":...}
   --ignore_case        the keys of the database are case-insensitive
   --merge_operator=OP  uint64add, stringappend, max, bytesor or bytesxor
   --ttl                values end in the times of their writes
@@ -240,6 +247,10 @@ MANIFEST only: what the logs hold is not in it.
   --db=DIR             the database
   --family=NAME        only this column family
   --hex                keys and values in hexadecimal, as 0x61
+  --json               print {"family_id":...,"family":...,"level":...,
+                       "number":...,"bytes":...,"smallest":...,"largest":...,
+                       "largest_is_included":...,"smallest_sequence":...,
+                       "largest_sequence":...} a table
 )";
 
 constexpr char kFamiliesHelp[] =
@@ -315,11 +326,33 @@ compactions) and varve.statistics (what was counted since it was opened).
   --family=NAME        the column family (default: the default one)
   --property=NAME      print this property instead, such as varve.sstables
                        or varve.estimate-num-keys
+  --json               print {"name":...,"value":...} a line, with the names of
+                       the properties cfstats and varve.prometheus; with
+                       --property, {"name":...,"text":...}
   --ignore_case        the keys of the database are case-insensitive
   --open_files=N       open at most N tables at once
 
 Changes nothing and takes no lock. Beside a process that writes it shows one
 moment of the database.
+)";
+
+constexpr char kTopHelp[] = R"(usage: varve top --db=DIR [OPTION...]
+
+Shows what the process that has the database open is doing: operations per
+second with their percentiles, bytes, stalls, CPU, memory, and the tables of
+each level. On a terminal the view is renewed until a signal ends it.
+
+  --db=DIR       the database
+  --interval=N   seconds between two looks, over which rates and percentiles are
+                 (default: 1)
+  --once         print one view after an interval, and end
+  --json         print an object a line, with the counts of each interval
+
+The counters are read from the memory of the process, which executes nothing
+for it. They are those of all databases that the process has open. Needs the
+right to read it: root, or its user with kernel.yama.ptrace_scope=0; and the
+version of Varve that the process has. Times of single reads and writes are of
+one in 64.
 )";
 
 constexpr char kCheckHelp[] = R"(usage: varve check --db=DIR [OPTION...]
@@ -331,6 +364,11 @@ families are checked. Each damaged file is named with what is wrong with it. A
 note is no damage: a write that a crash cut off, a file that is left over.
 
   --db=DIR             the database
+  --json               print {"kind":...,"file":...,"message":...} a line, with
+                       the kinds damaged, refused, unreadable and note, and at
+                       the end {"kind":"summary","tables":...,"bytes":...,
+                       "logs":...,"records":...,"damaged":...,"refused":...,
+                       "unreadable":...}
   --open_files=N       open at most N tables at once
   --progress           say how far it is, also if stderr is no terminal
 
@@ -451,8 +489,9 @@ It understands what varve export-to, ldb dump --hex and, up to RocksDB
 it is whole.
 
   --db=DIR             the database
-  --family=NAME        the column family (default: the default one)
-  --create_if_missing  make the database, and the family, if there is none
+  --family=NAME        the column family, for a dump of one (default: those
+                       that the dump names, else the default one)
+  --create_if_missing  make the database, and families, that are missing
   --ignore_case        the keys of the database are case-insensitive
   --ttl                values end in the times of their writes
   --open_files=N       open at most N tables at once
@@ -494,11 +533,12 @@ constexpr char kExportToHelp[] =
 Writes the entries as text, a line each; FILE may be -, standard output.
 The first line is "varve-dump 1". Then come lines of key, tab, value, in
 which a backslash is two and all but printable ASCII is \xHH. The last is
-"varve-dump-end COUNT CRC", with the CRC-32C of the entries' lines. A file
-gets its name when all is in it.
+"varve-dump-end COUNT CRC", with the CRC-32C of the lines between. A file gets
+its name when all is in it. Families are named by lines of their own.
 
   --db=DIR             the database
   --family=NAME        the column family (default: the default one)
+  --all_families       all column families, in one dump
   --from=KEY           begin at this key
   --to=KEY             end before this key
   --prefix=KEY         only keys that begin with it
@@ -540,7 +580,8 @@ use, 5 other failure.
 
 constexpr Command kCommands[] = {
     {"get", 1, 1, OperandKind::kBytes,
-     "db family hex escaped raw json ignore_case merge_operator ttl open_files",
+     "db family hex escaped raw operands json ignore_case merge_operator ttl "
+     "open_files",
      "print the value of a key", kGetHelp, RunGet, true},
     {"put", 2, 2, OperandKind::kBytes,
      "db family hex escaped create_if_missing ignore_case ttl open_files",
@@ -562,7 +603,7 @@ constexpr Command kCommands[] = {
      "ignore_case merge_operator ttl timestamp start_time end_time open_files",
      "print the entries in key order", kScanHelp, RunScan, true},
     {"count", 0, 0, OperandKind::kBytes,
-     "db family from to prefix hex escaped ignore_case merge_operator "
+     "db family from to prefix hex escaped json ignore_case merge_operator "
      "ttl start_time end_time open_files progress",
      "count the keys", kCountHelp, RunCount, true},
     {"batchput", 0, kPairsOfOperands, OperandKind::kBytes,
@@ -579,10 +620,10 @@ constexpr Command kCommands[] = {
      "db family create_if_missing link move verify open_files",
      "add tables to a database", kIngestSstHelp, RunIngestSst},
     {"export-to", 1, 1, OperandKind::kFile,
-     "db family from to prefix hex escaped ldb ignore_case merge_operator "
-     "ttl start_time end_time open_files progress",
+     "db family all_families from to prefix hex escaped ldb ignore_case "
+     "merge_operator ttl start_time end_time open_files progress",
      "write the entries to a text dump", kExportToHelp, RunExportTo, true},
-    {"levels", 0, 0, OperandKind::kBytes, "db family hex",
+    {"levels", 0, 0, OperandKind::kBytes, "db family hex json",
      "print the tables of each level", kLevelsHelp, RunLevels, true},
     {"families", 0, 2, OperandKind::kFile,
      "db json create_if_missing ignore_case open_files",
@@ -594,9 +635,11 @@ constexpr Command kCommands[] = {
      "print the updates in the logs, and wait for more", kFollowHelp, RunFollow,
      true},
     {"stats", 0, 0, OperandKind::kBytes,
-     "db family property ignore_case open_files",
+     "db family property json ignore_case open_files",
      "print what the database says of itself", kStatsHelp, RunStats, true},
-    {"check", 0, 0, OperandKind::kBytes, "db open_files progress",
+    {"top", 0, 0, OperandKind::kFile, "db interval once json",
+     "watch what a process does with the database", kTopHelp, RunTop},
+    {"check", 0, 0, OperandKind::kBytes, "db json open_files progress",
      "look for damage everywhere", kCheckHelp, RunCheck, true},
     {"repair", 0, 0, OperandKind::kBytes, "db ignore_case open_files progress",
      "rebuild a damaged database from what can be read", kRepairHelp,

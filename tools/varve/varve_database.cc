@@ -5,6 +5,8 @@
 
 #include "table/block/comparator_mismatch.h"
 #include "tools/varve/varve_live.h"
+#include "tools/varve/varve_text.h"
+#include "varve/convert.h"
 #include "varve/db_ttl.h"
 #include "varve/merge_operator.h"
 
@@ -36,8 +38,8 @@ Status UnknownComparator(const FamilyList::Entry& family) {
 }
 
 Status NoFamily(const std::string& name, const std::string& db_path) {
-  return Status::NotFound("no column family " + name + " in " + db_path +
-                          ": varve families lists them");
+  return Status::NotFound("no column family " + Escaped(name) + " in " +
+                          db_path + ": varve families lists them");
 }
 
 // ---- FamilyList -------------------------------------------------------------
@@ -62,6 +64,12 @@ const FamilyList::Entry* FamilyList::Find(const std::string& name) const {
   return nullptr;
 }
 
+std::string FamilyList::Meant(const std::string& text) const {
+  std::string name;
+  if (!DecodeText(text, &name)) return text;
+  return Find(name) == nullptr && Find(text) != nullptr ? text : name;
+}
+
 FamilyComparator FamilyList::Comparators() const {
   std::map<std::string, const InternalKeyComparator*> known;
   for (const Entry& entry : entries_) known[entry.name] = entry.known;
@@ -83,6 +91,20 @@ Status ReadManifestAndFamilies(const std::string& db_path, FamilyList* families,
   const Status status = families->Read(db_path);
   if (!status.ok()) return status;
   return ReadManifest(Env::Default(), db_path, families->Comparators(), state);
+}
+
+std::map<std::string, std::shared_ptr<MergeOperator>> NamedMergeOperators(
+    const std::string& db_path) {
+  std::map<std::string, std::shared_ptr<MergeOperator>> operators;
+  DBOptions ignored;
+  std::vector<ColumnFamilyDescriptor> families;
+  // A damaged file costs the operators only, and a read that needs one says so.
+  LoadLatestOptions(ConfigOptions(), db_path, &ignored, &families)
+      .IgnoreError();
+  for (const ColumnFamilyDescriptor& family : families) {
+    operators[family.name] = family.options.merge_operator;
+  }
+  return operators;
 }
 
 // ---- Database ---------------------------------------------------------------
@@ -115,22 +137,28 @@ Status Database::Open(const CommandLine& line, const Options& options,
 Status Database::OpenOnce(const CommandLine& line, const Options& options,
                           bool read_only, const FamilyList& list) {
   const std::string path = line.Text("db");
-  const std::string wanted =
-      line.Has("family") ? line.Text("family") : kDefaultColumnFamilyName;
+  const std::string wanted = line.Has("family")
+                                 ? list.Meant(line.Text("family"))
+                                 : kDefaultColumnFamilyName;
+  auto operators = NamedMergeOperators(path);
+  // The operator of another family could be another one. Without it, the
+  // operands there stay as they are.
+  if (line.Has("merge_operator")) {
+    operators[wanted] = FindMergeOperator(line.Text("merge_operator"));
+  }
   std::vector<ColumnFamilyDescriptor> families;
   const auto add = [&](const std::string& name) {
     families.emplace_back(name, options);
-    // The operator of another family could be another one. Without it, the
-    // operands there stay as they are.
-    if (name == wanted) {
-      families.back().options.merge_operator =
-          FindMergeOperator(line.Text("merge_operator"));
-    }
+    families.back().options.merge_operator = operators[name];
   };
+  left_out_ = Status();
   for (const FamilyList::Entry& entry : list.entries()) {
     const bool is_default = entry.id == 0;
     if (entry.known == nullptr && !is_default) {
-      if (read_only && entry.name != wanted) continue;
+      if (read_only && entry.name != wanted) {
+        if (left_out_.ok()) left_out_ = UnknownComparator(entry);
+        continue;
+      }
       return UnknownComparator(entry).Annotate(path);
     }
     add(entry.name);
@@ -181,6 +209,20 @@ ColumnFamilyHandle* Database::Find(const std::string& name) const {
     if (handle->GetName() == name) return handle.get();
   }
   return nullptr;
+}
+
+ColumnFamilyHandle* Database::FindMeant(const std::string& text) const {
+  std::string name;
+  ColumnFamilyHandle* const printed =
+      DecodeText(text, &name) ? Find(name) : nullptr;
+  return printed != nullptr ? printed : Find(text);
+}
+
+Status Database::Create(const ColumnFamilyOptions& options,
+                        const std::string& name, ColumnFamilyHandle** handle) {
+  const Status status = db_->CreateColumnFamily(options, name, handle);
+  if (status.ok()) handles_.emplace_back(*handle);
+  return status;
 }
 
 Status Database::Close() {

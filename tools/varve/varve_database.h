@@ -42,6 +42,9 @@ class FamilyList {
   const std::vector<Entry>& entries() const { return entries_; }
   // Returns null if there is no such family.
   const Entry* Find(const std::string& name) const;
+  // Returns the name that a user means by `text`: the name in the form in which
+  // `families` prints it, or the name itself if only that exists.
+  std::string Meant(const std::string& text) const;
   // Returns the comparators for ReadManifest.
   FamilyComparator Comparators() const;
   // Returns NotSupported, with its name, if a family's comparator is unknown.
@@ -58,14 +61,20 @@ class FamilyList {
 Status ReadManifestAndFamilies(const std::string& db_path, FamilyList* families,
                                ManifestState* state);
 
+// Returns the families' merge operators that the newest OPTIONS file names, as
+// far as the library has them. Without such a file there are none.
+std::map<std::string, std::shared_ptr<MergeOperator>> NamedMergeOperators(
+    const std::string& db_path);
+
 // Returns NotFound for a family that the database does not have.
 Status NoFamily(const std::string& name, const std::string& db_path);
 // Returns NotSupported for a family whose comparator is unknown.
 Status UnknownComparator(const FamilyList::Entry& family);
 
-// The open database of a command, with all of its column families. The merge
-// operator of --merge_operator is for the family of --family only. With --ttl,
-// values end in the times of their writes, and nothing expires.
+// The open database of a command, with all of its column families. Their merge
+// operators are those that the OPTIONS file names. The one of --merge_operator
+// is for the family of --family only. With --ttl, values end in the times of
+// their writes, and nothing expires.
 // Thread-safety: owned by one thread.
 class Database {
  public:
@@ -92,6 +101,19 @@ class Database {
   ColumnFamilyHandle* family() const { return family_; }
   // Returns null if there is none of that name.
   ColumnFamilyHandle* Find(const std::string& name) const;
+  // Returns the family that a user means by `text`, as FamilyList::Meant does,
+  // or null.
+  ColumnFamilyHandle* FindMeant(const std::string& text) const;
+  // All families, in the order of their ids.
+  const std::vector<std::unique_ptr<ColumnFamilyHandle>>& families() const {
+    return handles_;
+  }
+  // Returns NotSupported, with its name, if a family was left out.
+  const Status& left_out() const { return left_out_; }
+  // Adds a family to a database that is open for writing. `handle` is valid
+  // until Close.
+  Status Create(const ColumnFamilyOptions& options, const std::string& name,
+                ColumnFamilyHandle** handle);
   // Releases the handles, and closes the database.
   Status Close();
 
@@ -103,6 +125,7 @@ class Database {
   DB* stored_ = nullptr;
   std::vector<std::unique_ptr<ColumnFamilyHandle>> handles_;
   ColumnFamilyHandle* family_ = nullptr;
+  Status left_out_;
 };
 
 }  // namespace varve

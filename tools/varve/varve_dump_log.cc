@@ -13,6 +13,7 @@
 #include "db/write/write_batch_internal.h"
 #include "env/file_names.h"
 #include "tools/varve/varve_database.h"
+#include "tools/varve/varve_json.h"
 #include "tools/varve/varve_live.h"
 #include "tools/varve/varve_text.h"
 
@@ -70,6 +71,23 @@ void PrintFile(const FileMetaData& file, bool hex, FILE* out) {
             file.largest_sequence);
   }
   fputc('\n', out);
+}
+
+void PrintFileJson(const FileMetaData& file, const FamilyManifest& family,
+                   int level, bool hex, TextOutput* out) {
+  JsonLine line(out);
+  line.Number("family_id", family.id)
+      .Text("family", family.name)
+      .Number("level", static_cast<uint64_t>(level))
+      .Number("number", file.number)
+      .Number("bytes", file.file_size)
+      .Text("smallest", ExtractUserKey(file.smallest), hex)
+      .Text("largest", ExtractUserKey(file.largest), hex)
+      .Literal("largest_is_included", file.EndIsExclusive() ? "false" : "true");
+  if (!file.sequences_unknown) {
+    line.Number("smallest_sequence", file.smallest_sequence)
+        .Number("largest_sequence", file.largest_sequence);
+  }
 }
 
 // Names of column families, by id.
@@ -159,6 +177,22 @@ void PrintLevels(const FamilyManifest& family, bool is_only, bool hex,
       PrintFile(*file, hex, out);
     }
   }
+}
+
+// A line for each table.
+Status PrintLevelsJson(const FamilyManifest& family, bool hex,
+                       TextOutput* out) {
+  if (KnownComparator(family.comparator_name) == nullptr) {
+    return UnknownComparator({family.id, family.name, family.comparator_name});
+  }
+  int level = 0;
+  for (const auto& files : family.levels) {
+    for (const FileMetaData* file : files) {
+      PrintFileJson(*file, family, level, hex, out);
+    }
+    ++level;
+  }
+  return Status();
 }
 
 // Applies edits, and shows in the end what they come to.
@@ -410,15 +444,24 @@ Status RunLevels(Session* session) {
   // A database of another order is refused as by the engine.
   if (list.entries().size() == 1) status = list.RequireComparators();
   if (!status.ok()) return status;
-  const std::string* const wanted = session->line.Find("family");
+  TextOutput out(session->out);
+  const bool is_one = session->line.Has("family");
+  const std::string wanted = list.Meant(session->line.Text("family"));
   bool any = false;
   for (const auto& family : state->families) {
-    if (wanted != nullptr && family->name != *wanted) continue;
+    if (is_one && family->name != wanted) continue;
     any = true;
-    PrintLevels(*family, state->families.size() == 1, session->line.Has("hex"),
-                session->out);
+    if (session->line.Has("json")) {
+      const Status shown =
+          PrintLevelsJson(*family, session->line.Has("hex"), &out);
+      if (status.ok()) status = shown;
+    } else {
+      PrintLevels(*family, state->families.size() == 1,
+                  session->line.Has("hex"), session->out);
+    }
   }
-  return any ? status : NoFamily(*wanted, session->db());
+  FlushOutput(&out, session);
+  return any ? status : NoFamily(wanted, session->db());
 }
 
 }  // namespace varve

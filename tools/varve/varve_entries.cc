@@ -6,7 +6,9 @@
 
 #include "table/block/internal_key.h"
 #include "tools/varve/varve_database.h"
+#include "tools/varve/varve_json.h"
 #include "tools/varve/varve_lines.h"
+#include "tools/varve/varve_live.h"
 #include "tools/varve/varve_text.h"
 #include "varve/write_batch.h"
 
@@ -107,12 +109,49 @@ Status PutLines(Database* db, Session* session) {
   return WriteAndClose(db, &batch, session);
 }
 
+// Prints what is stored of a key that may have merge operands.
+Status PrintOperands(Database* db, Session* session) {
+  const std::string& key = session->operand(0);
+  GetMergeOperandsOptions limits;
+  std::vector<PinnableSlice> operands;
+  int count = 0;
+  Status status;
+  // The first call tells how many there are.
+  do {
+    limits.expected_max_number_of_operands = count;
+    operands = std::vector<PinnableSlice>(static_cast<size_t>(count));
+    status = db->get()->GetMergeOperands(ReadOptions(), db->family(), key,
+                                         operands.data(), &limits, &count);
+  } while (status.IsIncomplete() &&
+           count > limits.expected_max_number_of_operands);
+  if (status.IsNotFound() && status.message().empty()) {
+    return session->Absent("the key is not in the database");
+  }
+  if (!status.ok()) return status;
+  TextOutput out(session->out);
+  for (int i = 0; i < count; ++i) {
+    const PinnableSlice& operand = operands[static_cast<size_t>(i)];
+    if (session->line.Has("json")) {
+      JsonLine(&out).Text("operand", operand, session->line.Has("hex"));
+    } else {
+      out.Add(operand, FormOf(session->line));
+      out.Add("\n");
+    }
+  }
+  FlushOutput(&out, session);
+  return status;
+}
+
 }  // namespace
 
 Status RunGet(Session* session) {
   Database db;
   Status status = db.OpenToRead(session->line);
   if (!status.ok()) return status;
+  if (session->line.Has("operands")) {
+    status = PrintOperands(&db, session);
+    return status.ok() ? db.Close() : status;
+  }
   PinnableSlice value;
   status = db->Get(ReadOptions(), db.family(), session->operand(0), &value);
   if (status.IsNotFound() && status.message().empty()) {
@@ -121,9 +160,7 @@ Status RunGet(Session* session) {
   if (!status.ok()) return status;
   TextOutput out(session->out);
   if (session->line.Has("json")) {
-    out.Add("{");
-    out.AddJsonField("value", value, session->line.Has("hex"));
-    out.Add("}\n");
+    JsonLine(&out).Text("value", value, session->line.Has("hex"));
   } else {
     out.Add(value, FormOf(session->line));
     if (!session->line.Has("raw")) out.Add("\n");
@@ -141,8 +178,19 @@ Status RunPut(Session* session) {
 }
 
 Status RunMerge(Session* session) {
-  if (!session->line.Has("merge_operator")) {
-    return session->WrongUse("--merge_operator=OP is missing");
+  const CommandLine& line = session->line;
+  if (!line.Has("merge_operator")) {
+    FamilyList list;
+    ReadUnlocked(session->db(), [&] {
+      return list.Read(session->db());
+    }).IgnoreError();
+    const std::string family = line.Has("family")
+                                   ? list.Meant(line.Text("family"))
+                                   : kDefaultColumnFamilyName;
+    if (NamedMergeOperators(session->db())[family] == nullptr) {
+      return session->WrongUse(
+          "--merge_operator=OP is missing, and the OPTIONS file names none");
+    }
   }
   return WriteValue(session, [](WriteBatch* batch, ColumnFamilyHandle* family,
                                 const Slice& key, const Slice& value) {

@@ -5,6 +5,7 @@
 
 #include "db/version/best_effort_manifest.h"
 #include "tools/varve/varve_database.h"
+#include "tools/varve/varve_json.h"
 #include "tools/varve/varve_live.h"
 #include "tools/varve/varve_text.h"
 
@@ -48,12 +49,12 @@ Status List(Session* session) {
                                        ? BytewiseComparator()->Name()
                                        : entry.comparator;
     if (session->line.Has("json")) {
-      out.Add("{\"id\":" + std::to_string(entry.id) + ",");
-      out.AddJsonField("name", entry.name, false);
-      out.Add(",");
-      out.AddJsonField("comparator", comparator, false);
-      out.Add(",\"tables\":" + std::to_string(sum.tables) +
-              ",\"bytes\":" + std::to_string(sum.bytes) + "}\n");
+      JsonLine(&out)
+          .Number("id", entry.id)
+          .Text("name", entry.name)
+          .Text("comparator", comparator)
+          .Number("tables", sum.tables)
+          .Number("bytes", sum.bytes);
     } else {
       out.Add(std::to_string(entry.id) + " ");
       out.Add(entry.name, Form::kText);
@@ -72,8 +73,7 @@ Status Create(const std::string& name, Session* session) {
   Status status = db.OpenToWrite(session->line);
   if (!status.ok()) return status;
   ColumnFamilyHandle* handle = nullptr;
-  status = db->CreateColumnFamily(OptionsOf(session->line), name, &handle);
-  if (status.ok()) status = db->DestroyColumnFamilyHandle(handle);
+  status = db.Create(OptionsOf(session->line), name, &handle);
   return status.ok() ? db.Close() : status;
 }
 
@@ -81,7 +81,7 @@ Status Drop(const std::string& name, Session* session) {
   Database db;
   Status status = db.OpenToWrite(session->line);
   if (!status.ok()) return status;
-  ColumnFamilyHandle* const family = db.Find(name);
+  ColumnFamilyHandle* const family = db.FindMeant(name);
   if (family == nullptr) {
     return NoFamily(name, session->db());
   }
@@ -106,7 +106,11 @@ Status RunFamilies(Session* session) {
   }
   const std::string& name = operands[1];
   if (name.empty()) return session->WrongUse("a column family has no name");
-  const Status status = creates ? Create(name, session) : Drop(name, session);
+  // Takes the form that the list prints.
+  std::string printed;
+  const bool is_printed = DecodeText(name, &printed);
+  const Status status = creates ? Create(is_printed ? printed : name, session)
+                                : Drop(name, session);
   if (status.ok()) fputs("OK\n", session->out);
   return status;
 }

@@ -1,15 +1,57 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Reads JSON that other programs wrote.
+// Writes lines of JSON, and reads JSON that other programs wrote.
 
 #include <charconv>
 #include <cstdint>
 #include <string>
 
+#include "tools/varve/varve_text.h"
 #include "varve/slice.h"
 
 namespace varve {
+
+// Writes a JSON object as a line, which the destructor ends. Names are ASCII
+// without quotes.
+// Thread-safety: owned by one thread.
+class JsonLine {
+ public:
+  // `out` must outlive this.
+  explicit JsonLine(TextOutput* out) : out_(*out) { out_.Add("{"); }
+  JsonLine(const JsonLine&) = delete;
+  JsonLine& operator=(const JsonLine&) = delete;
+  ~JsonLine() { out_.Add("}\n"); }
+
+  // Adds "name":"text", or "name_hex":"6162" if the bytes are not UTF-8 or
+  // `hex` is set.
+  JsonLine& Text(std::string_view name, const Slice& bytes, bool hex = false) {
+    Separate();
+    out_.AddJsonField(name, bytes, hex);
+    return *this;
+  }
+  JsonLine& Number(std::string_view name, uint64_t number) {
+    return Literal(name, std::to_string(number));
+  }
+  // Adds a number, object or list as it is. REQUIRES: `json` is JSON.
+  JsonLine& Literal(std::string_view name, std::string_view json) {
+    Separate();
+    out_.Add("\"");
+    out_.Add(name);
+    out_.Add("\":");
+    out_.Add(json);
+    return *this;
+  }
+
+ private:
+  void Separate() {
+    if (!is_first_) out_.Add(",");
+    is_first_ = false;
+  }
+
+  TextOutput& out_;
+  bool is_first_ = true;
+};
 
 // Reads JSON from front to back. After an error every call fails.
 // Thread-safety: owned by one thread.

@@ -8,9 +8,13 @@
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <map>
+#include <optional>
+#include <sstream>
 #include <system_error>
 
 #include "tools/varve/varve_database.h"
+#include "tools/varve/varve_json.h"
 #include "tools/varve/varve_text.h"
 #include "tools/varve/varve_trace.h"
 #include "varve/listener.h"
@@ -76,19 +80,68 @@ class CompactionProgress final : public EventListener {
 // Keeps the warnings of a repair.
 class WarningList final : public Logger {
  public:
+  // `progress`, which must outlive this, shows the last line of any level.
+  explicit WarningList(Progress* progress) : progress_(progress) {}
+
   void Logv(LogLevel level, const char* format, va_list arguments) override {
-    if (level < LogLevel::kWarn) return;
+    if (level < LogLevel::kWarn && !progress_->Due()) return;
     char line[kMaxLineBytes];
     vsnprintf(line, sizeof(line), format, arguments);
-    lines_.emplace_back(line);
+    if (level >= LogLevel::kWarn) lines_.emplace_back(line);
+    if (progress_->Due()) progress_->Show(Printable(line));
   }
   const std::vector<std::string>& lines() const { return lines_; }
 
  private:
   static constexpr size_t kMaxLineBytes = 1024;
 
+  Progress* const progress_;
   std::vector<std::string> lines_;
 };
+
+}  // namespace
+
+namespace {
+
+// Prints a line for each sample of a page of Prometheus's format.
+void PrintSamples(const std::string& page, TextOutput* out) {
+  std::istringstream lines(page);
+  for (std::string line; std::getline(lines, line);) {
+    const size_t space = line.rfind(' ');
+    if (line.starts_with('#') || space == line.npos) continue;
+    std::string name = line.substr(0, space);
+    const size_t label = name.find("{quantile=\"");
+    JsonLine sample(out);
+    sample.Text("name", name.substr(0, label));
+    if (label != name.npos) {
+      name.erase(0, label + sizeof("{quantile=\"") - 1);
+      sample.Literal("quantile", name.substr(0, name.find('"')));
+    }
+    sample.Literal("value", line.substr(space + 1));
+  }
+}
+
+Status PrintStatsJson(Database* db, Session* session) {
+  TextOutput out(session->out);
+  std::string text;
+  if (const std::string* const name = session->line.Find("property")) {
+    if (!db->get()->GetProperty(db->family(), *name, &text)) {
+      return session->WrongUse("there is no property '" + *name +
+                               "'; varve/db.h lists them");
+    }
+    JsonLine(&out).Text("name", *name).Text("text", text);
+  } else {
+    std::map<std::string, std::string> levels;
+    db->get()->GetMapProperty(db->family(), "varve.cfstats", &levels);
+    for (const auto& [key, value] : levels) {
+      JsonLine(&out).Text("name", key).Literal("value", value);
+    }
+    db->get()->GetProperty(db->family(), "varve.prometheus", &text);
+    PrintSamples(text, &out);
+  }
+  FlushOutput(&out, session);
+  return db->Close();
+}
 
 }  // namespace
 
@@ -96,6 +149,7 @@ Status RunStats(Session* session) {
   Database db;
   const Status status = db.OpenToRead(session->line);
   if (!status.ok()) return status;
+  if (session->line.Has("json")) return PrintStatsJson(&db, session);
   std::vector<std::string> names = {"varve.stats", "varve.statistics"};
   if (session->line.Has("property")) names = {session->line.Text("property")};
   for (const std::string& name : names) {
@@ -115,7 +169,8 @@ Status RunRepair(Session* session) {
   Status status = RequireDatabase(session->line);
   if (!status.ok()) return status;
   Options options = OptionsOf(session->line);
-  const auto notes = std::make_shared<WarningList>();
+  std::optional<Progress> progress(*session);
+  const auto notes = std::make_shared<WarningList>(&*progress);
   options.info_log = notes;
   FamilyList list;
   ColumnFamilyDescriptor default_family(kDefaultColumnFamilyName, options);
@@ -124,11 +179,9 @@ Status RunRepair(Session* session) {
     default_family.options.comparator =
         list.entries()[0].known->user_comparator();
   }
-  {
-    Progress progress(*session);
-    progress.Show("repairing " + path);
-    status = RepairDB(path, options, {default_family}, options);
-  }
+  progress->Show("repairing " + path);
+  status = RepairDB(path, options, {default_family}, options);
+  progress.reset();  // Removes its line.
   if (!status.ok()) return status;
   for (const std::string& line : notes->lines()) {
     fprintf(session->out, "note: %s\n", Printable(line).c_str());

@@ -6,6 +6,7 @@
 
 #include "db/engine/db_impl.h"
 #include "tools/varve/varve_database.h"
+#include "tools/varve/varve_json.h"
 #include "tools/varve/varve_live.h"
 
 namespace varve {
@@ -48,9 +49,10 @@ Status List(Session* session) {
     const std::string updates = std::to_string(section.updates.Count());
     const std::string bytes = std::to_string(section.updates.Data().size());
     if (session->line.Has("json")) {
-      out.Add("{");
-      out.AddJsonField("name", section.name, false);
-      out.Add(",\"updates\":" + updates + ",\"bytes\":" + bytes + "}\n");
+      JsonLine(&out)
+          .Text("name", section.name)
+          .Literal("updates", updates)
+          .Literal("bytes", bytes);
     } else {
       out.Add(section.name, FormOf(session->line));
       out.Add(": " + updates + " updates, " + bytes + " bytes\n");

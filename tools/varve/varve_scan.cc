@@ -8,6 +8,7 @@
 
 #include "db/ttl/ttl_value.h"
 #include "tools/varve/varve_database.h"
+#include "tools/varve/varve_json.h"
 
 namespace varve {
 
@@ -111,19 +112,31 @@ Status RunCount(Session* session) {
   const BoundedScan scan(session->line);
   std::unique_ptr<Iterator> iterator = scan.NewIterator(db, true);
   uint64_t count = 0;
+  std::string of_all;
+  uint64_t estimate = 0;
+  if (scan.from() == nullptr && scan.to() == nullptr &&
+      db->GetIntProperty(db.family(), "varve.estimate-num-keys", &estimate)) {
+    of_all = " of about " + std::to_string(estimate);
+  }
   {
     Progress progress(*session);
     for (iterator->SeekToFirst(); iterator->Valid(); iterator->Next()) {
       ++count;
       if (count % kEntriesPerLook == 0 && progress.Due()) {
-        progress.Show(std::to_string(count) + " entries");
+        progress.Show(std::to_string(count) + of_all + " entries");
       }
     }
   }
   status = iterator->status();
   iterator.reset();
   if (status.ok()) status = db.Close();
-  if (status.ok()) fprintf(session->out, "%" PRIu64 "\n", count);
+  if (!status.ok()) return status;
+  if (session->line.Has("json")) {
+    TextOutput out(session->out);
+    JsonLine(&out).Number("keys", count);
+  } else {
+    fprintf(session->out, "%" PRIu64 "\n", count);
+  }
   return status;
 }
 

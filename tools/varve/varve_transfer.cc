@@ -29,6 +29,8 @@ namespace varve {
 namespace {
 
 constexpr char kHeader[] = "varve-dump 1";
+constexpr char kFamiliesHeader[] = "varve-dump 2";
+constexpr char kFamilyLine[] = "varve-dump-family ";
 constexpr char kTrailer[] = "varve-dump-end ";
 constexpr char kLdbTrailer[] = "Keys in range: ";
 constexpr size_t kBatchBytes = 1 << 20;
@@ -40,6 +42,12 @@ std::string TrailerOf(uint64_t count, uint32_t crc) {
            crc);
   return text;
 }
+
+// A column family that a dump names.
+struct DumpFamily {
+  std::string name;
+  std::string comparator;
+};
 
 // Reads a dump of any of the forms.
 class DumpReader {
@@ -58,8 +66,12 @@ class DumpReader {
         Begin(line);
         if (!ldb_) continue;
       }
-      if (IsTrailer(line)) {
+      if (IsMark(line, ldb_ ? kLdbTrailer : kTrailer)) {
         End(line);
+        continue;
+      }
+      if (names_families_ && IsMark(line, kFamilyLine)) {
+        TakeFamily(line);
         continue;
       }
       TakeEntry(line, key, value);
@@ -74,23 +86,46 @@ class DumpReader {
 
   const Status& status() const { return status_; }
   uint64_t count() const { return count_; }
+  // The families so far. The last entry is of the last one, or of none if the
+  // dump names none.
+  const std::vector<DumpFamily>& families() const { return families_; }
 
  private:
   void Begin(const Slice& line) {
     begun_ = true;
     ldb_ = line.starts_with("0x") || line.starts_with(kLdbTrailer);
-    if (!ldb_ && line != Slice(kHeader)) {
+    names_families_ = line == Slice(kFamiliesHeader);
+    if (!ldb_ && !names_families_ && line != Slice(kHeader)) {
       status_ = lines_.Wrong(std::string("this is no dump: it does not begin "
                                          "with '") +
                              kHeader + "'");
     }
   }
 
-  // A key may begin like the trailer, but its line has a tab.
-  bool IsTrailer(const Slice& line) const {
-    if (ldb_) return line.starts_with(kLdbTrailer);
-    return line.starts_with(kTrailer) &&
-           std::find(line.data(), line.end(), '\t') == line.end();
+  // A key may begin like a mark, but its line has a tab.
+  bool IsMark(const Slice& line, const char* mark) const {
+    return line.starts_with(mark) &&
+           (ldb_ || std::find(line.data(), line.end(), '\t') == line.end());
+  }
+
+  void TakeFamily(const Slice& line) {
+    Slice rest = line;
+    rest.remove_prefix(sizeof(kFamilyLine) - 1);
+    const char* const space = std::find(rest.begin(), rest.end(), ' ');
+    DumpFamily family;
+    if (space == rest.end() || !lines_.ends() ||
+        !DecodeEscaped(
+            Slice(rest.data(), static_cast<size_t>(space - rest.data())),
+            &family.comparator) ||
+        !DecodeEscaped(
+            Slice(space + 1, static_cast<size_t>(rest.end() - space) - 1),
+            &family.name) ||
+        family.name.empty()) {
+      status_ = lines_.Wrong("this names no column family");
+      return;
+    }
+    families_.push_back(std::move(family));
+    crc_ = Crc32cExtend(crc_, line.data(), line.size() + 1);
   }
 
   void End(const Slice& line) {
@@ -112,7 +147,8 @@ class DumpReader {
       separator = scan_ ? " : " : " ==> ";
     }
     const size_t at = text.find(separator);
-    if (at == text.npos || !lines_.ends()) {
+    if (at == text.npos || !lines_.ends() ||
+        (names_families_ && families_.empty())) {
       status_ = lines_.Wrong("this is no entry");
       return;
     }
@@ -133,6 +169,8 @@ class DumpReader {
   bool begun_ = false;
   bool ended_ = false;
   bool ldb_ = false;
+  bool names_families_ = false;
+  std::vector<DumpFamily> families_;
   // The last entry came from `ldb scan`, which prints no trailer.
   bool scan_ = false;
   uint32_t crc_ = 0;
@@ -263,8 +301,14 @@ class DumpOutput {
   const SignalCleanup cleanup_;  // Destroyed first: it uses the others.
 };
 
+struct DumpEntry {
+  size_t family;  // How many the dump had named before.
+  std::string key;
+  std::string value;
+};
+
 // Entries of a dump, about as many as a batch has.
-using Entries = std::vector<std::pair<std::string, std::string>>;
+using Entries = std::vector<DumpEntry>;
 
 // Reads them. Returns false at the end of the dump and after an error.
 bool ReadSome(DumpReader* reader, Entries* entries) {
@@ -275,15 +319,71 @@ bool ReadSome(DumpReader* reader, Entries* entries) {
     std::string value;
     if (!reader->Next(&key, &value)) return false;
     bytes += key.size() + value.size() + kEntryBytes;
-    entries->emplace_back(std::move(key), std::move(value));
+    entries->push_back(
+        {reader->families().size(), std::move(key), std::move(value)});
   }
   return true;
 }
+
+// The families of a database that those of a dump go to.
+class FamilyMap {
+ public:
+  FamilyMap(const DumpReader& reader, const CommandLine& line, Database* db)
+      : reader_(reader), line_(line), db_(*db) {}
+
+  // Finds, or creates, the targets of all families that were read so far.
+  // Returns NotSupported if several families would go to the one of --family.
+  Status Extend() {
+    if (targets_.empty()) targets_.push_back(db_.family());
+    Status status;
+    while (status.ok() && targets_.size() <= reader_.families().size()) {
+      ColumnFamilyHandle* target = nullptr;
+      status = Find(reader_.families()[targets_.size() - 1], &target);
+      targets_.push_back(target);
+    }
+    return status;
+  }
+  ColumnFamilyHandle* operator[](size_t family) const {
+    return targets_[family];
+  }
+
+ private:
+  Status Find(const DumpFamily& family, ColumnFamilyHandle** target) {
+    if (line_.Has("family")) {
+      *target = db_.family();
+      return targets_.size() == 1
+                 ? Status()
+                 : Status::NotSupported(
+                       "the dump has several column families: --family is for "
+                       "a dump of one");
+    }
+    *target = db_.Find(family.name);
+    if (*target != nullptr) return Status();
+    if (!line_.Has("create_if_missing")) {
+      return NoFamily(family.name, line_.Text("db") +
+                                       "; --create_if_missing makes one, and");
+    }
+    const InternalKeyComparator* const order =
+        KnownComparator(family.comparator);
+    if (order == nullptr) {
+      return UnknownComparator({0, family.name, family.comparator});
+    }
+    Options options = OptionsOf(line_);
+    options.comparator = order->user_comparator();
+    return db_.Create(options, family.name, target);
+  }
+
+  const DumpReader& reader_;
+  const CommandLine& line_;
+  Database& db_;
+  std::vector<ColumnFamilyHandle*> targets_;  // Of DumpEntry::family.
+};
 
 // Writes the entries of a dump to the database. Opens it after the first ones
 // have been read, so that damage in them creates no database.
 Status Ingest(DumpReader* reader, Session* session, Database* db) {
   Progress progress(*session);
+  FamilyMap families(*reader, session->line, db);
   Entries entries;
   WriteBatch batch;
   Status status;
@@ -291,10 +391,11 @@ Status Ingest(DumpReader* reader, Session* session, Database* db) {
     more = ReadSome(reader, &entries);
     if (!reader->status().ok()) return reader->status();
     if (db->get() == nullptr) status = db->OpenToWrite(session->line);
+    if (status.ok()) status = families.Extend();
     if (!status.ok()) return status;
     batch.Clear();
-    for (const auto& [key, value] : entries) {
-      batch.Put(db->family(), key, value);
+    for (const auto& [family, key, value] : entries) {
+      batch.Put(families[family], key, value);
     }
     status = db->get()->Write(WriteOptions(), &batch);
     if (!status.ok()) return status;
@@ -308,11 +409,22 @@ Status Ingest(DumpReader* reader, Session* session, Database* db) {
 // Writes the lines of a dump.
 class DumpWriter {
  public:
-  DumpWriter(bool ldb, FILE* file) : ldb_(ldb), out_(file) {
+  DumpWriter(bool ldb, bool names_families, FILE* file)
+      : ldb_(ldb), out_(file) {
     if (ldb) return;
-    out_.Add(kHeader);
+    out_.Add(names_families ? kFamiliesHeader : kHeader);
     out_.Add("\n");
     out_.BeginCrc();
+  }
+
+  void BeginFamily(const std::string& name, const char* comparator) {
+    out_.Add(kFamilyLine);
+    for (const char c : Escaped(comparator)) {
+      out_.Add(c == ' ' ? "\\x20" : std::string_view(&c, 1));
+    }
+    out_.Add(" ");
+    out_.Add(name, Form::kEscaped);
+    out_.Add("\n");
   }
 
   void Add(const Slice& key, const Slice& value) {
@@ -340,17 +452,24 @@ class DumpWriter {
   uint64_t count_ = 0;
 };
 
-Status Export(Iterator* iterator, DumpWriter* writer, const Session& session) {
-  Progress progress(session);
+Status Export(Iterator* iterator, DumpWriter* writer, Progress* progress) {
   iterator->SeekToFirst();
   for (; iterator->Valid() && writer->out()->error() == 0; iterator->Next()) {
     writer->Add(iterator->key(), iterator->value());
-    if (writer->count() % kEntriesPerLook == 0 && progress.Due()) {
-      progress.Show(std::to_string(writer->count()) + " entries");
+    if (writer->count() % kEntriesPerLook == 0 && progress->Due()) {
+      progress->Show(std::to_string(writer->count()) + " entries");
     }
   }
-  if (iterator->status().ok()) writer->Finish();
   return iterator->status();
+}
+
+// Says what a dump of one family leaves out.
+void NoteOtherFamilies(const Database& db, const Session& session) {
+  const size_t others = db.families().size() - 1;
+  if (session.line.Has("family") || (others == 0 && db.left_out().ok())) return;
+  fprintf(session.err,
+          "varve: note: the dump has the default column family only:"
+          " --all_families exports all\n");
 }
 
 }  // namespace
@@ -359,14 +478,31 @@ Status RunExportTo(Session* session) {
   Database db;
   Status status = db.OpenToRead(session->line);
   if (!status.ok()) return status;
+  const bool is_all = session->line.Has("all_families");
+  // A dump that leaves out one of all is no dump of all.
+  if (is_all && !db.left_out().ok()) return db.left_out();
+  if (!is_all) NoteOtherFamilies(db, *session);
   DumpOutput file(session->operand(0), session->out);
   if (!file.status().ok()) return file.status();
   const BoundedScan scan(session->line);
-  std::unique_ptr<Iterator> iterator = scan.NewIterator(db, true);
-  DumpWriter writer(session->line.Has("ldb"), file.get());
-  status = Export(iterator.get(), &writer, *session);
+  const bool is_ldb = session->line.Has("ldb");
+  const bool names_families = is_all || (db.family()->GetID() != 0 && !is_ldb);
+  DumpWriter writer(is_ldb, names_families, file.get());
+  {
+    Progress progress(*session);
+    for (const auto& family : db.families()) {
+      if (!is_all && family.get() != db.family()) continue;
+      if (names_families) {
+        writer.BeginFamily(family->GetName(), family->GetComparator()->Name());
+      }
+      std::unique_ptr<Iterator> iterator =
+          scan.NewIterator(db, true, family.get());
+      status = Export(iterator.get(), &writer, &progress);
+      if (!status.ok()) break;
+    }
+  }
+  if (status.ok()) writer.Finish();
   if (file.standard()) FlushOutput(writer.out(), session);
-  iterator.reset();
   if (status.ok()) status = file.Finish();
   return status.ok() ? db.Close() : status;
 }
@@ -394,14 +530,30 @@ Status RunWriteSst(Session* session) {
   const DumpInput file(session->operand(0), session->in);
   if (!file.status().ok()) return file.status();
   DumpReader reader(file.get(), file.name());
-  SstFileWriter writer((Options()));
-  Status status = writer.Open(session->operand(1));
-  Progress progress(*session);
   std::string key;
   std::string value;
+  bool more = reader.Next(&key, &value);
+  Options options;
+  Status status;
+  if (!reader.families().empty()) {
+    const DumpFamily& family = reader.families().front();
+    const InternalKeyComparator* const order =
+        KnownComparator(family.comparator);
+    if (order == nullptr) {
+      return UnknownComparator({0, family.name, family.comparator});
+    }
+    options.comparator = order->user_comparator();
+  }
+  SstFileWriter writer(options);
+  status = writer.Open(session->operand(1));
+  Progress progress(*session);
   const bool has_time = session->line.Has("ttl");
   const uint32_t time_s = TtlTimeNow(Env::Default());
-  while (status.ok() && reader.Next(&key, &value)) {
+  for (; status.ok() && more; more = reader.Next(&key, &value)) {
+    if (reader.families().size() > 1) {
+      return Status::NotSupported(
+          file.name(), "has several column families, a table has one");
+    }
     if (has_time) AppendTtlTime(time_s, &value);
     status = writer.Put(key, value);
     if (reader.count() % kEntriesPerLook == 0 && progress.Due()) {

@@ -10,6 +10,12 @@
 // stand for one, and \xHH for a byte that is not printable ASCII. Only the
 // lines of entries have a tab.
 //
+// A dump of several column families, or of one that is not the default one,
+// begins with "varve-dump 2". Before the entries of each family, the line
+// "varve-dump-family COMPARATOR NAME" tells its order and its name, both in the
+// form of values, with \x20 for a space in the comparator's. The count is of
+// entries, and the CRC is also of these lines.
+//
 // The commands also read the lines of `ldb dump --hex` ("0x61 ==> 0x62") and
 // `ldb scan --hex` ("0x61 : 0x62"). The last line of the former has the count.
 
