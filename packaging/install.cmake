@@ -26,6 +26,20 @@ foreach(name IN LISTS VARVE_LIBRARIES_IN_USE)
 endforeach()
 string(APPEND VARVE_LINKER_ARGUMENTS "-pthread -lstdc++ -lm")
 
+# varve_install_completions(<program> <argument of install>...) installs the
+# completions of a program. The shells find them by its name, and each file has
+# those of all programs.
+function(varve_install_completions program)
+  set(data "${CMAKE_INSTALL_DATADIR}")
+  set(source "${PROJECT_SOURCE_DIR}/packaging/completions")
+  install(FILES "${source}/varve.bash" RENAME "${program}"
+          DESTINATION "${data}/bash-completion/completions" ${ARGN})
+  install(FILES "${source}/_varve" RENAME "_${program}"
+          DESTINATION "${data}/zsh/site-functions" ${ARGN})
+  install(FILES "${source}/varve.fish" RENAME "${program}.fish"
+          DESTINATION "${data}/fish/vendor_completions.d" ${ARGN})
+endfunction()
+
 # varve_install_libraries(<libdir> <prefix of the components> [EXCLUDE_FROM_ALL])
 # installs everything whose place depends on the directory of libraries. It can
 # be called again with another directory and other components.
@@ -102,6 +116,7 @@ function(varve_install_libraries libdir prefix)
             ${leveldb})
     install(FILES "${PROJECT_SOURCE_DIR}/packaging/varve-leveldb.1"
             DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" ${leveldb})
+    varve_install_completions(varve-leveldb ${leveldb})
   endif()
 
   # ---- The library in the place of RocksDB's --------------------------------
@@ -123,6 +138,7 @@ function(varve_install_libraries libdir prefix)
             RENAME varve-rocksdb ${rocksdb})
     install(FILES "${PROJECT_SOURCE_DIR}/packaging/varve-rocksdb.1"
             DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" ${rocksdb})
+    varve_install_completions(varve-rocksdb ${rocksdb})
   endif()
 endfunction()
 
@@ -133,9 +149,15 @@ varve_install_libraries("${CMAKE_INSTALL_LIBDIR}" "")
 set(man_dir "${CMAKE_INSTALL_MANDIR}/man1")
 if(VARVE_BUILD_TOOLS)
   install(TARGETS varve_tool RUNTIME COMPONENT tools)
-  install(FILES packaging/varve.1 DESTINATION "${man_dir}" COMPONENT tools)
-  install(FILES packaging/varve.bash RENAME varve COMPONENT tools
-          DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions")
+  install(PROGRAMS tools/varve-latency TYPE BIN COMPONENT tools)
+  install(FILES packaging/varve.1 packaging/varve-latency.1
+          DESTINATION "${man_dir}" COMPONENT tools)
+  varve_install_completions(varve COMPONENT tools)
+  varve_install_completions(varve-latency COMPONENT tools)
+  install(FILES packaging/monitoring/varve_dashboard.json
+                packaging/monitoring/varve_alerts.yml
+          COMPONENT tools
+          DESTINATION "${CMAKE_INSTALL_DATADIR}/varve/monitoring")
 
   # The name db_bench is taken, by Debian's rocksdb-tools.
   install(PROGRAMS "$<TARGET_FILE:db_bench>" TYPE BIN RENAME varve-bench
@@ -148,6 +170,8 @@ if(VARVE_BUILD_TOOLS)
           FILES_MATCHING PATTERN "*.py")
   install(FILES packaging/varve-bench.1 packaging/varve-lab.1
           DESTINATION "${man_dir}" COMPONENT bench)
+  varve_install_completions(varve-bench COMPONENT bench)
+  varve_install_completions(varve-lab COMPONENT bench)
 endif()
 
 include("${CMAKE_CURRENT_LIST_DIR}/debian.cmake")
