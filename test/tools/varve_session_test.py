@@ -145,6 +145,24 @@ class SignalTest(Place):
             self.assertTrue((self.root / "out").exists())
 
 
+class ProgressTest(Place):
+    def test_is_shown_on_a_terminal_only(self):
+        self.varve("put", "--db=db", "--create_if_missing", "a", "b")
+        reader, terminal = os.openpty()
+        self.addCleanup(os.close, reader)
+        for error, expected in ((terminal, True), (subprocess.PIPE, False)):
+            done = subprocess.run([VARVE, "repair", "--db=db"], cwd=self.root,
+                                  stdout=subprocess.PIPE, stderr=error,
+                                  check=True)
+            self.assertTrue(done.stdout.startswith(b"OK, "))
+            if not expected:
+                self.assertEqual(done.stderr, b"")
+        os.close(terminal)
+        shown = os.read(reader, 1 << 16)
+        self.assertTrue(shown.startswith(b"\r\x1b[Krepairing db"), shown)
+        self.assertTrue(shown.endswith(b"\r\x1b[K"), shown)  # Removed again.
+
+
 class MemoryTest(Place):
     def test_ingests_in_bounded_memory(self):
         entries, value = 4000, "v" * 100000
