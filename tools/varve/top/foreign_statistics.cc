@@ -17,7 +17,7 @@ namespace {
 
 using Layout = StatisticsCells;
 
-// What is read with one call: everything before the buckets.
+// The cells before the buckets, which are read with one call.
 constexpr size_t kHeadCells = Layout::kFirstBucket;
 // More would be no process of this machine's.
 constexpr uint64_t kMaxSets = 1 << 16;

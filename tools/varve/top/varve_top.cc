@@ -63,7 +63,7 @@ constexpr RateRow kRates[] = {
     {"paced", Ticker::kPaceMicros, Unit::kMicros},
 };
 
-// What /proc says of a process.
+// The numbers of /proc about a process.
 struct ProcessSample {
   uint64_t cpu_ticks = 0;
   uint64_t read_bytes = 0;
