@@ -98,18 +98,22 @@ Status Writer::AddFragments(std::span<const Slice> parts, size_t size,
   static constexpr char kZeroes[kHeaderSize] = {};
   std::array<std::array<char, kHeaderSize>, kFragmentsOfCall> headers;
   size_t fragments = 0;
+  // After the fragments that are not written yet. Only what is written counts
+  // as the log's size, also after an error.
+  size_t block_offset = block_offset_;
+  uint64_t file_size = size_;
   size_t left = size;
   Cursor cursor(parts);
   bool first = true;
   pieces_.clear();
   do {
-    const size_t rest = kBlockSize - block_offset_;
+    const size_t rest = kBlockSize - block_offset;
     if (rest < kHeaderSize) {
       if (rest > 0) pieces_.emplace_back(kZeroes, rest);
-      size_ += rest;
-      block_offset_ = 0;
+      file_size += rest;
+      block_offset = 0;
     }
-    const size_t space = kBlockSize - block_offset_ - kHeaderSize;
+    const size_t space = kBlockSize - block_offset - kHeaderSize;
     const size_t piece = left < space ? left : space;
     const bool last = piece == left;
     const uint8_t type =
@@ -119,14 +123,16 @@ Status Writer::AddFragments(std::span<const Slice> parts, size_t size,
     pieces_.emplace_back(header, kHeaderSize);
     cursor.Take(piece, &pieces_);
     FillHeader(type, piece, std::span(pieces_).subspan(at + 1), header);
-    block_offset_ += kHeaderSize + piece;
-    size_ += kHeaderSize + piece;
+    block_offset += kHeaderSize + piece;
+    file_size += kHeaderSize + piece;
     left -= piece;
     first = false;
     if (!last && fragments < kFragmentsOfCall) continue;
     Status status =
         file_->AppendParts(pieces_.data(), pieces_.size(), flush && last);
     if (!status.ok()) return status;
+    block_offset_ = block_offset;
+    size_ = file_size;
     fragments = 0;
     pieces_.clear();
   } while (left > 0);

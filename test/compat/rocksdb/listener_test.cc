@@ -16,7 +16,7 @@ namespace {
 
 using testing::ElementsAre;
 
-// What the listener got.
+// The calls that the listener got.
 struct Events {
   std::vector<int> conditions;
   std::vector<uint32_t> reasons;

@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What the tests of RocksDB's C interface share. They see its header only, so
+// The parts that the tests of RocksDB's C interface share. They see its header only, so
 // most of them also run with RocksDB's library.
 
 #include <gtest/gtest.h>

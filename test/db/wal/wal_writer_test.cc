@@ -73,7 +73,8 @@ TEST_F(WalWriterTest, ReleasesNothingIfTheFlushFails) {
 // Counts calls, and keeps the bytes.
 class CountedParts : public WritableFile {
  public:
-  explicit CountedParts(std::vector<size_t>* calls) : calls_(calls) {}
+  explicit CountedParts(std::vector<size_t>* calls, const bool* fails = nullptr)
+      : calls_(calls), fails_(fails) {}
   Status Append(const Slice& data) override {
     return AppendParts(&data, 1, false);
   }
@@ -81,6 +82,7 @@ class CountedParts : public WritableFile {
                      bool /*flush*/) override {
     size_t size = 0;
     for (size_t i = 0; i < count; ++i) size += parts[i].size();
+    if (fails_ != nullptr && *fails_) return Status::IOError("test");
     calls_->push_back(size);
     size_ += size;
     return Status::OK();
@@ -92,8 +94,21 @@ class CountedParts : public WritableFile {
 
  private:
   std::vector<size_t>* const calls_;
+  const bool* const fails_;
   uint64_t size_ = 0;
 };
+
+// The next log names this size, and recovery demands so many bytes.
+TEST(WalWriterCallsTest, ARecordThatFailsIsNotOfTheLogsSize) {
+  std::vector<size_t> calls;
+  bool fails = false;
+  wal::Writer writer(std::make_unique<CountedParts>(&calls, &fails), 1);
+  ASSERT_TRUE(writer.AddRecord("first").ok());
+  const uint64_t size = writer.Size();
+  fails = true;
+  EXPECT_FALSE(writer.AddRecord(std::string(100000, 'l')).ok());
+  EXPECT_EQ(writer.Size(), size);
+}
 
 TEST(WalWriterCallsTest, LargeRecordIsAppendedAtOnce) {
   std::vector<size_t> calls;
