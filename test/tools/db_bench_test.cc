@@ -250,10 +250,17 @@ TEST_F(DbBenchTest, SpreadsBatchesOverColumnFamilies) {
         std::regex("readseq +:[^\n]* " + expected + " operations;")))
         << result.Summary();
   }
-  // The families are there, and must be named.
-  const ToolResult fewer = RunBench({"--use_existing_db", "readrandom"});
-  EXPECT_NE(fewer.error.find("column_family_name_000003"), std::string::npos)
-      << fewer.Summary();
+  // They are found without the flag, too, and others are opened beside.
+  for (const char* flag : {"--threads=1", "--num_column_families=2"}) {
+    const ToolResult again =
+        RunBench({"--use_existing_db", flag, "readseq", "compact"});
+    ASSERT_EQ(again.exit_code, 0) << again.Summary();
+    EXPECT_TRUE(std::regex_search(
+        again.out,
+        std::regex(std::string("readseq +:[^\n]* ") +
+                   (flag[2] == 't' ? "1000" : "500") + " operations;")))
+        << again.Summary();
+  }
 }
 
 TEST_F(DbBenchTest, DoesNotMakeADatabaseThatShouldExist) {

@@ -12,6 +12,7 @@
 #include <gflags/gflags.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
@@ -22,6 +23,7 @@
 
 #include "tools/db_bench/db_bench_report.h"
 #include "tools/db_bench/engine_adapter.h"
+#include "tools/db_bench/rocksdb/flags.h"
 #include "tools/db_bench/seek_database.h"
 #include "tools/db_bench/seek_runs.h"
 #include "tools/db_bench/workload.h"
@@ -54,6 +56,18 @@ DEFINE_int64(num, 1000000,
              "(fillsync, fill100K: num / 1000)");
 DEFINE_int64(reads, -1,
              "Operations of each thread of a reading benchmark; -1: num");
+DEFINE_int64(writes, -1,
+             "Operations of each thread of a writing benchmark; -1: num. Those "
+             "that read and write do the larger of reads and writes");
+DEFINE_int64(deletes, -1,
+             "Operations of each thread of a deleting benchmark; -1: num");
+DEFINE_bool(readonly, false,
+            "Open the database for reading only; needs --use_existing_db");
+DEFINE_bool(use_existing_keys, false,
+            "Take random keys from those of the existing database, which are "
+            "read at first. With families: the default one's");
+DEFINE_bool(finish_after_writes, false,
+            "The writer beside others ends after writes updates");
 DEFINE_int32(threads, 1,
              "Threads that run a benchmark at the same time. micros/op is the "
              "mean time in one thread, ops/sec is of all together");
@@ -83,12 +97,25 @@ DEFINE_int64(batch_size, 1,
              "this flag is not given)");
 DEFINE_int32(num_column_families, 1,
              "Number of column families. Key number n is in family n modulo "
-             "this. With --use_existing_db, give the number that the database "
-             "was created with");
+             "this. Without it, --use_existing_db takes the number that "
+             "db_bench created the database with. Families of other names are "
+             "opened, too");
 DEFINE_int32(batch_families, 0,
              "Number of column families that a batch updates in turn; 0: each "
              "key is in its own");
+DEFINE_int64(multiread_stride, 0,
+             "The keys of a MultiGet are so many numbers apart; 0: random");
 DEFINE_int64(seek_nexts, 0, "Entries that seekrandom walks after each seek");
+DEFINE_bool(reverse_iterator, false, "It walks them backwards");
+DEFINE_int32(readahead_size, 0,
+             "Bytes that iterators read ahead; 0: automatic");
+DEFINE_bool(total_order_seek, false, "Iterators go over all prefixes");
+DEFINE_bool(prefix_same_as_start, false,
+            "Iterators end with the prefix of the key they sought");
+DEFINE_bool(auto_prefix_mode, false,
+            "Iterators use filters of prefixes where that changes no result");
+DEFINE_bool(use_tailing_iterator, false,
+            "Iterators see updates that are made after they were");
 DEFINE_double(seek_scale, 1,
               "Multiplies the number of seeks and the times of the benchmarks "
               "of seeks over deleted entries");
@@ -98,6 +125,22 @@ DEFINE_int64(merge_keys, -1,
 DEFINE_int32(mergereadpercent, 70,
              "Of 100 operations of readrandommergerandom, merges; the others "
              "are reads");
+DEFINE_int32(readwritepercent, 90,
+             "Of 100 operations of readrandomwriterandom and randomwithverify, "
+             "reads");
+DEFINE_int32(deletepercent, 2,
+             "Of 100 operations of randomwithverify, deletions");
+DEFINE_int64(numdistinct, 1000, "Keys of randomwithverify");
+DEFINE_bool(transaction_db, false,
+            "Open the database with transactions that lock keys, for "
+            "randomtransaction; varve only, as the next ones");
+DEFINE_bool(optimistic_transaction_db, false,
+            "The same with transactions that find conflicts when they commit");
+DEFINE_uint64(transaction_sets, 2, "Keys of a transaction");
+DEFINE_bool(transaction_set_snapshot, false,
+            "A transaction takes a snapshot when it begins");
+DEFINE_int64(transaction_lock_timeout, 100,
+             "Milliseconds that a transaction waits for a lock");
 DEFINE_int64(benchmark_write_rate_limit, 0,
              "Bytes a second that writing benchmarks and the writer of "
              "readwhilewriting put into the engine; 0: as many as they can");
@@ -106,6 +149,12 @@ DEFINE_int64(benchmark_write_rate_limit, 0,
 
 DEFINE_string(compression_type, "snappy",
               "none, snappy, zlib, bzip2, lz4, lz4hc or zstd");
+DEFINE_int32(min_level_to_compress, -1,
+             "The first level with compression; -1: all have it");
+DEFINE_string(options_file, "",
+              "OPTIONS file of RocksDB or Varve, whose options are used in "
+              "place of db_bench's defaults; flags that are given come on top. "
+              "Varve only");
 DEFINE_int64(cache_size, 256 << 20,
              "Bytes of the block cache. The default holds a million entries");
 DEFINE_int64(block_size, 4096, "Bytes of a data block before compression");
@@ -140,8 +189,8 @@ DEFINE_bool(case_insensitive_keys, false,
             "--text_keys");
 DEFINE_string(merge_operator, "",
               "The operator of mergerandom and readrandommergerandom: "
-              "uint64add (with --value_size=8), stringappend, max or bytesxor; "
-              "varve and rocksdb only");
+              "uint64add (with --value_size=8), stringappend, max, bytesxor, "
+              "or put, which keeps the newest; varve and rocksdb only");
 DEFINE_string(compaction_filter, "",
               "drophalf: compactions drop every second key; varve and rocksdb "
               "only. To measure it, fill a database without it, and run "
@@ -169,6 +218,17 @@ DEFINE_int32(stats_level, 3,
              "all others, 4 of all operations, 5 waits for mutexes too");
 DEFINE_int32(stats_interval_seconds, 0,
              "Print the speed to stderr so often while a benchmark runs");
+DEFINE_int64(stats_interval, 0,
+             "The same after so many operations of all threads, without "
+             "--stats_interval_seconds; 0: never");
+DEFINE_int32(stats_per_interval, 0,
+             "Add the engine's statistics to these reports, if not 0");
+DEFINE_bool(progress_reports, true, "Show the progress on a terminal");
+DEFINE_string(report_file, "report.csv",
+              "File for the operations a second of each interval of "
+              "--report_interval_seconds; each benchmark writes it anew");
+DEFINE_int64(report_interval_seconds, 0,
+             "Seconds between the lines of --report_file; 0: no such file");
 DEFINE_string(report_json, "", "File to write all results to, as JSON");
 
 DEFINE_string(trace, "",
@@ -178,6 +238,10 @@ DEFINE_string(trace, "",
 DEFINE_double(trace_sampling, 1, "The part of the operations that is traced");
 DEFINE_int64(trace_slower_than_us, 0,
              "Keep traces of operations that took at least so long only");
+
+DEFINE_bool(rocksdb_flags, false,
+            "Print which flags and benchmarks of RocksDB's db_bench there are, "
+            "as docs/db_bench.md has it, and exit");
 
 DECLARE_bool(help);
 DECLARE_bool(helpshort);
@@ -189,6 +253,60 @@ namespace {
 
 constexpr uint64_t kDefaultReadBatch = 32;
 constexpr size_t kTraceBufferBytes = size_t{1} << 30;
+
+// The flags of mixgraph, which are in the struct that they fill.
+MixConfig mix_flags;
+constexpr struct {
+  const char* name;
+  double MixConfig::*field;
+  const char* help;
+} kMixFlags[] = {
+    {"mix_get_ratio", &MixConfig::get_ratio, "Of mixgraph, the part of gets"},
+    {"mix_put_ratio", &MixConfig::put_ratio, "Of mixgraph, the part of puts"},
+    {"mix_seek_ratio", &MixConfig::seek_ratio,
+     "Of mixgraph, the part of scans"},
+    {"keyrange_dist_a", &MixConfig::range_a,
+     "The heat of range x of keyrange_num is a * e^(b x) + c * e^(d x)"},
+    {"keyrange_dist_b", &MixConfig::range_b, "b of keyrange_dist_a"},
+    {"keyrange_dist_c", &MixConfig::range_c, "c of keyrange_dist_a"},
+    {"keyrange_dist_d", &MixConfig::range_d, "d of keyrange_dist_a"},
+    {"key_dist_a", &MixConfig::key_a, "The heat of key x is a * x^b"},
+    {"key_dist_b", &MixConfig::key_b, "b of key_dist_a"},
+    {"value_theta", &MixConfig::value_theta,
+     "Theta of the generalized Pareto distribution of the bytes of values"},
+    {"value_k", &MixConfig::value_k, "k of value_theta"},
+    {"value_sigma", &MixConfig::value_sigma, "Sigma of value_theta"},
+    {"iter_theta", &MixConfig::scan_theta,
+     "Theta of the same distribution of the entries of scans"},
+    {"iter_k", &MixConfig::scan_k, "k of iter_theta"},
+    {"iter_sigma", &MixConfig::scan_sigma, "Sigma of iter_theta"},
+};
+constexpr struct {
+  const char* name;
+  int64_t MixConfig::*field;
+  const char* help;
+} kMixNumbers[] = {
+    {"keyrange_num", &MixConfig::ranges, "Ranges of keys of mixgraph"},
+    {"mix_max_value_size", &MixConfig::max_value_bytes,
+     "The most bytes of a value of mixgraph"},
+    {"mix_max_scan_len", &MixConfig::max_scan,
+     "The most entries of a scan of mixgraph"},
+};
+
+void RegisterMixFlags() {
+  static MixConfig defaults;
+  const auto add = [](const auto& flags) {
+    for (const auto& flag : flags) {
+      gflags::FlagRegisterer(flag.name, flag.help, "tools/db_bench/db_bench.cc",
+                             &(mix_flags.*flag.field), &(defaults.*flag.field));
+    }
+  };
+  add(kMixFlags);
+  add(kMixNumbers);
+}
+
+// The options of flags that db_bench.cc does not define.
+OptionList option_flags;
 
 Status Invalid(const std::string& message) {
   return Status::InvalidArgument(message);
@@ -211,6 +329,29 @@ Status CheckBounds() {
   } bounds[] = {
       {"num", static_cast<double>(FLAGS_num), 1, 1e15},
       {"reads", static_cast<double>(FLAGS_reads), -1, 1e15},
+      {"writes", static_cast<double>(FLAGS_writes), -1, 1e15},
+      {"deletes", static_cast<double>(FLAGS_deletes), -1, 1e15},
+      {"multiread_stride", static_cast<double>(FLAGS_multiread_stride), 0,
+       1e15},
+      {"readahead_size", static_cast<double>(FLAGS_readahead_size), 0, 1 << 30},
+      {"readwritepercent", static_cast<double>(FLAGS_readwritepercent), 0, 100},
+      {"deletepercent", static_cast<double>(FLAGS_deletepercent), 0,
+       static_cast<double>(100 - FLAGS_readwritepercent)},
+      {"numdistinct", static_cast<double>(FLAGS_numdistinct), 1, 1e15},
+      {"transaction_sets", static_cast<double>(FLAGS_transaction_sets), 1,
+       9999},
+      {"min_level_to_compress",
+       static_cast<double>(FLAGS_min_level_to_compress), -1, 6},
+      {"stats_interval", static_cast<double>(FLAGS_stats_interval), 0, 1e15},
+      {"report_interval_seconds",
+       static_cast<double>(FLAGS_report_interval_seconds), 0, 1e6},
+      {"keyrange_num", static_cast<double>(mix_flags.ranges), 1, 1 << 20},
+      {"mix_max_value_size", static_cast<double>(mix_flags.max_value_bytes), 1,
+       1 << 20},
+      {"mix_max_scan_len", static_cast<double>(mix_flags.max_scan), 1, 1e9},
+      {"mix_get_ratio", mix_flags.get_ratio, 0, 1e9},
+      {"mix_put_ratio", mix_flags.put_ratio, 0, 1e9},
+      {"mix_seek_ratio", mix_flags.seek_ratio, 0, 1e9},
       {"threads", static_cast<double>(FLAGS_threads), 1, 1024},
       {"duration", static_cast<double>(FLAGS_duration), 0, 1e8},
       {"seed", static_cast<double>(FLAGS_seed), 0, 9e18},
@@ -304,6 +445,25 @@ Status CheckTogether() {
   if (FLAGS_sync && FLAGS_disable_wal) {
     return Invalid("--sync and --disable_wal contradict each other");
   }
+  if (FLAGS_readonly && !FLAGS_use_existing_db) {
+    return Invalid("--readonly needs --use_existing_db");
+  }
+  if (FLAGS_use_existing_keys && !FLAGS_use_existing_db) {
+    return Invalid("--use_existing_keys needs --use_existing_db");
+  }
+  if (FLAGS_transaction_db && FLAGS_optimistic_transaction_db) {
+    return Invalid(
+        "--transaction_db and --optimistic_transaction_db exclude each other");
+  }
+  if (FLAGS_engine != "varve" && FLAGS_engine != "rocksdb" &&
+      (!option_flags.empty() || FLAGS_readonly)) {
+    return Invalid("--" +
+                   (FLAGS_readonly ? "readonly" : option_flags.front().first) +
+                   " is for --engine=varve and rocksdb only");
+  }
+  if (mix_flags.get_ratio + mix_flags.put_ratio + mix_flags.seek_ratio <= 0) {
+    return Invalid("--mix_get_ratio, mix_put_ratio and mix_seek_ratio are 0");
+  }
   Options options;
   Status status = SetOption("compression", FLAGS_compression_type, &options);
   if (!status.ok()) {
@@ -363,6 +523,9 @@ Status Choose(int argc, char** argv, Chosen* chosen) {
   if (names.empty()) names = {"fillrandom", "readrandom", "readwhilewriting"};
   for (const std::string& name : names) {
     if (const Benchmark* const benchmark = FindBenchmark(name)) {
+      if (FLAGS_readonly && WritesTo(*benchmark)) {
+        return Invalid(name + " writes, which --readonly excludes");
+      }
       chosen->benchmarks.push_back(benchmark);
     } else if (const SeekRun* const seeks = FindSeekRun(name)) {
       chosen->seeks.push_back(seeks);
@@ -387,6 +550,14 @@ WorkloadConfig MakeWorkloadConfig() {
   config.entries = static_cast<uint64_t>(FLAGS_num);
   config.reads =
       static_cast<uint64_t>(FLAGS_reads < 0 ? FLAGS_num : FLAGS_reads);
+  config.writes =
+      static_cast<uint64_t>(FLAGS_writes < 0 ? FLAGS_num : FLAGS_writes);
+  config.mixed =
+      static_cast<uint64_t>(FLAGS_writes < 0 && FLAGS_reads < 0
+                                ? FLAGS_num
+                                : std::max(FLAGS_reads, FLAGS_writes));
+  config.deletes =
+      static_cast<uint64_t>(FLAGS_deletes < 0 ? FLAGS_num : FLAGS_deletes);
   config.threads = FLAGS_threads;
   config.duration = std::chrono::seconds(FLAGS_duration);
   config.seed = static_cast<uint64_t>(FLAGS_seed);
@@ -416,6 +587,22 @@ WorkloadConfig MakeWorkloadConfig() {
       FLAGS_merge_keys < 0 ? FLAGS_num : FLAGS_merge_keys);
   config.merge_percent = static_cast<uint64_t>(FLAGS_mergereadpercent);
   config.seek_nexts = static_cast<uint64_t>(FLAGS_seek_nexts);
+  config.reverse = FLAGS_reverse_iterator;
+  config.read_stride = static_cast<uint64_t>(FLAGS_multiread_stride);
+  config.read_percent = static_cast<uint64_t>(FLAGS_readwritepercent);
+  config.delete_percent = static_cast<uint64_t>(FLAGS_deletepercent);
+  config.distinct_keys = static_cast<uint64_t>(FLAGS_numdistinct);
+  config.finish_after_writes = FLAGS_finish_after_writes;
+  config.transaction_sets = FLAGS_transaction_sets;
+  config.transaction_snapshots = FLAGS_transaction_set_snapshot;
+  config.block_bytes = static_cast<size_t>(FLAGS_block_size);
+  config.compression = FLAGS_compression_type;
+  config.mix = mix_flags;
+  config.use_existing_keys = FLAGS_use_existing_keys;
+  config.stats_operations = static_cast<uint64_t>(FLAGS_stats_interval);
+  config.engine_stats = FLAGS_stats_per_interval != 0;
+  config.report_interval = std::chrono::seconds(FLAGS_report_interval_seconds);
+  config.report_file = FLAGS_report_file;
   config.write_bytes_per_second =
       static_cast<uint64_t>(FLAGS_benchmark_write_rate_limit);
   config.histogram = FLAGS_histogram;
@@ -426,7 +613,7 @@ WorkloadConfig MakeWorkloadConfig() {
       fflush(stdout);
     };
   }
-  config.progress = isatty(STDERR_FILENO) != 0;
+  config.progress = FLAGS_progress_reports && isatty(STDERR_FILENO) != 0;
   config.use_existing_db = FLAGS_use_existing_db;
   return config;
 }
@@ -468,6 +655,27 @@ EngineConfig MakeEngineConfig() {
   config.metadata_block_bytes = static_cast<size_t>(FLAGS_metadata_block_size);
   config.verify_checksums = FLAGS_verify_checksum;
   config.merge_operator = FLAGS_merge_operator;
+  config.options_file = FLAGS_options_file;
+  if (!FLAGS_options_file.empty()) CollectDefinedFlags(&config.options);
+  if (FLAGS_min_level_to_compress >= 0) {
+    std::string levels;
+    for (int i = 0; i < FLAGS_min_level_to_compress; ++i) levels += "none:";
+    config.options.emplace_back("compression_per_level",
+                                levels + FLAGS_compression_type);
+  }
+  config.options.insert(config.options.end(), option_flags.begin(),
+                        option_flags.end());
+  config.read_only = FLAGS_readonly;
+  config.readahead_bytes = static_cast<size_t>(FLAGS_readahead_size);
+  config.total_order_seek = FLAGS_total_order_seek;
+  config.prefix_same_as_start = FLAGS_prefix_same_as_start;
+  config.auto_prefix_mode = FLAGS_auto_prefix_mode;
+  config.tailing = FLAGS_use_tailing_iterator;
+  config.transactions = FLAGS_transaction_db ? TransactionKind::kLocking
+                        : FLAGS_optimistic_transaction_db
+                            ? TransactionKind::kOptimistic
+                            : TransactionKind::kNone;
+  config.lock_timeout_ms = FLAGS_transaction_lock_timeout;
   config.drop_half = !FLAGS_compaction_filter.empty();
   config.deletion_options = FLAGS_deletion_options;
   config.statistics = FLAGS_statistics;
@@ -498,6 +706,7 @@ std::vector<std::pair<std::string, std::string>> ListFlags() {
       flags.emplace_back(flag.name, flag.current_value);
     }
   }
+  for (auto& given : GivenFlags()) flags.push_back(std::move(given));
   return flags;
 }
 
@@ -511,7 +720,9 @@ Status PreparePaths(const EngineConfig& config) {
     std::filesystem::create_directories(path.parent_path(), error);
   }
   if (error) return Status::FromErrno(config.path, error.value());
-  for (const std::string& name : {FLAGS_report_json, FLAGS_trace}) {
+  const std::string report =
+      FLAGS_report_interval_seconds > 0 ? FLAGS_report_file : "";
+  for (const std::string& name : {FLAGS_report_json, FLAGS_trace, report}) {
     if (name.empty()) continue;
     FILE* file = fopen(name.c_str(), "a");
     if (file == nullptr) return Status::FromErrno(name, errno);
@@ -620,7 +831,9 @@ Status RunSeeks(const std::vector<const SeekRun*>& seeks, const BenchRun& run) {
 Status Main(int argc, char** argv) {
   // All that can be wrong with the flags comes before any file is touched.
   Chosen chosen;
-  Status status = Choose(argc, argv, &chosen);
+  std::string notices;
+  Status status = CollectFlags(&option_flags, &notices);
+  if (status.ok()) status = Choose(argc, argv, &chosen);
   if (status.ok()) status = CheckBounds();
   if (status.ok()) status = CheckTogether();
   if (!status.ok()) return status;
@@ -637,6 +850,12 @@ Status Main(int argc, char** argv) {
   if (status.ok()) status = engine->Check(run.engine_config);
   if (status.ok()) status = PreparePaths(run.engine_config);
   if (!status.ok()) return status;
+  fputs(notices.c_str(), stderr);
+  if (FLAGS_use_existing_db &&
+      gflags::GetCommandLineFlagInfoOrDie("num_column_families").is_default) {
+    run.workload.column_families = run.engine_config.column_families =
+        engine->CountFamilies(run.engine_config);
+  }
 
   Workload workload(run.workload, run.engine_config, engine.get());
   if (!seeks) status = workload.Open();
@@ -685,7 +904,13 @@ int main(int argc, char** argv) {
       "measures a storage engine.\n\n"
       "  db_bench [FLAG...] [BENCHMARK...]\n\n" +
       varve::DescribeAll());
+  varve::RegisterMixFlags();
+  varve::RegisterFlags(argc, argv);
   gflags::ParseCommandLineNonHelpFlags(&argc, &argv, true);
+  if (FLAGS_rocksdb_flags) {
+    fputs(varve::DescribeRocksDbFlags().c_str(), stdout);
+    return 0;
+  }
   if (FLAGS_version) gflags::SetVersionString(varve::DescribeEngines());
   if (FLAGS_help || FLAGS_helpshort) {
     // Without the flags of the flag library.

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cinttypes>
 #include <cstdio>
+#include <ctime>
 
 #include "util/base/append_format.h"
 #include "varve/version.h"
@@ -22,6 +23,27 @@ double MicrosPerOperation(const BenchmarkResult& result) {
   return result.operations == 0 ? 0
                                 : result.thread_seconds * 1e6 /
                                       static_cast<double>(result.operations);
+}
+
+// Scripts find the percentiles by their places in the line, so it has those
+// that RocksDB prints, without P95.
+std::string PercentilesOfRocksDb(std::string text) {
+  const size_t start = text.find(" P95: ");
+  if (start == std::string::npos) return text;
+  const size_t end = text.find(" P99: ", start);
+  return end == std::string::npos ? text : text.erase(start, end - start);
+}
+
+// A date as ctime(3) has it, for the same reason. `date` is ISO 8601; another
+// form is left as it is.
+std::string DateOfRocksDb(const std::string& date) {
+  tm time = {};
+  if (strptime(date.c_str(), "%Y-%m-%d %H:%M:%S", &time) == nullptr) {
+    return date;
+  }
+  char text[64];
+  return strftime(text, sizeof(text), "%a %b %e %H:%M:%S %Y", &time) > 0 ? text
+                                                                         : date;
 }
 
 void WriteEnvironment(const BenchRun& run, JsonWriter* json) {
@@ -59,8 +81,8 @@ void WriteResult(const BenchmarkResult& result, JsonWriter* json) {
     json->Integer("found", result.found);
     json->Integer("lookups", result.lookups);
   }
-  if (result.background_writes > 0) {
-    json->Integer("background_writes", result.background_writes);
+  if (result.background_operations > 0) {
+    json->Integer("background_writes", result.background_operations);
   }
   if (result.latency_ns != nullptr) {
     const Histogram& latency = *result.latency_ns;
@@ -104,7 +126,8 @@ std::string FormatHeader(const BenchRun& run) {
   if (!run.engine_remarks.empty()) {
     AppendFormat(&text, "             (%s)\n", run.engine_remarks.c_str());
   }
-  AppendFormat(&text, "Date:        %s\n", run.environment.date.c_str());
+  AppendFormat(&text, "Date:        %s\n",
+               DateOfRocksDb(run.environment.date).c_str());
   AppendFormat(&text, "CPU:         %d * %s\n", run.environment.cores,
                run.environment.cpu_model.c_str());
   AppendFormat(&text, "Clock:       %s\n",
@@ -176,14 +199,15 @@ std::string FormatResult(const BenchmarkResult& result) {
     AppendFormat(&text, " (%" PRIu64 " of %" PRIu64 " found)", result.found,
                  result.lookups);
   }
-  if (result.background_writes > 0) {
-    AppendFormat(&text, " (%" PRIu64 " writes beside)",
-                 result.background_writes);
+  if (result.background_operations > 0) {
+    AppendFormat(&text, " (%" PRIu64 " %s beside)",
+                 result.background_operations, result.background.c_str());
   }
+  if (!result.message.empty()) text += " " + result.message;
   text.push_back('\n');
   if (result.latency_ns != nullptr) {
     AppendFormat(&text, "Microseconds per %s:\n", result.operation.c_str());
-    text.append(result.latency_ns->ToString(1000));
+    text.append(PercentilesOfRocksDb(result.latency_ns->ToString(1000)));
   }
   return text;
 }

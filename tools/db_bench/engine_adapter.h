@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "experimental/ablation.h"
@@ -16,6 +17,8 @@
 #include "varve/status.h"
 
 namespace varve {
+
+enum class TransactionKind : uint8_t { kNone, kLocking, kOptimistic };
 
 struct EngineConfig {
   // The database's directory.
@@ -64,8 +67,25 @@ struct EngineConfig {
   bool case_insensitive_keys = false;
   // RocksDB only: its options that compact or flush because of deletions.
   bool deletion_options = false;
-  // The name of a built-in merge operator, or empty for none.
+  // The name of a built-in merge operator, or "put", or empty for none.
   std::string merge_operator;
+  // An OPTIONS file whose options are the base of the others, if not empty.
+  // Varve only, as `transactions`.
+  std::string options_file;
+  // Engine options by RocksDB's names, with their text. They replace what else
+  // this struct says. Varve and RocksDB only, as the next fields.
+  std::vector<std::pair<std::string, std::string>> options;
+  // Opens the database for reading only.
+  bool read_only = false;
+  // Of iterators; the number is in bytes.
+  size_t readahead_bytes = 0;
+  bool total_order_seek = false;
+  bool prefix_same_as_start = false;
+  bool auto_prefix_mode = false;
+  bool tailing = false;
+  // Opens the database with transactions of that kind.
+  TransactionKind transactions = TransactionKind::kNone;
+  int64_t lock_timeout_ms = 100;
   // Whether compactions drop the keys of which DropsKey is true.
   bool drop_half = false;
   // Counts and prints events, if the engine can.
@@ -136,7 +156,33 @@ class EngineSession {
                         uint64_t* value_bytes) {
     return MultiGet(keys, found, value_bytes);
   }
+  // Looks up all keys as of one moment, in the selected family. Sets values[i]
+  // to the value of keys[i], empty if it has none. Returns false on an error,
+  // and by default.
+  virtual bool GetAtOnce(const std::vector<Slice>& /*keys*/,
+                         std::vector<std::string>* /*values*/) {
+    error_ = Status::NotSupported("reads of several keys as of one moment");
+    return false;
+  }
+  // Sets *count to the number of the key's merge operands, with its value.
+  virtual Lookup GetOperands(const Slice& /*key*/, size_t* /*count*/) {
+    error_ = Status::NotSupported("reads of merge operands");
+    return Lookup::kError;
+  }
+  // Sets *bytes to about the size of the keys in [begin, end).
+  virtual Status ApproximateSize(const Slice& /*begin*/, const Slice& /*end*/,
+                                 uint64_t* /*bytes*/) {
+    return Status::NotSupported("estimates of sizes");
+  }
   virtual std::unique_ptr<EngineCursor> NewCursor() = 0;
+
+  // Adds `increment` to the numbers that the values of the keys are, as text,
+  // in one transaction of EngineConfig::transactions. Returns Busy, TimedOut or
+  // Aborted if it failed because of another one.
+  virtual Status AddToEach(const std::vector<std::string>& /*keys*/,
+                           uint64_t /*increment*/, bool /*set_snapshot*/) {
+    return Status::NotSupported("transactions");
+  }
 
   // Collects updates. Commit writes them atomically.
   virtual void Put(const Slice& key, const Slice& value) = 0;
@@ -230,9 +276,21 @@ class Engine {
   virtual Status Compact() = 0;
   virtual Status WaitForCompaction() = 0;
   virtual Status VerifyChecksum() = 0;
+  // Compacts level 0 into the next level that has tables.
+  virtual Status CompactLevel0() {
+    return Status::NotSupported("the engine has no such compaction");
+  }
+  // Compacts that level into the one below.
+  virtual Status CompactLevel1() {
+    return Status::NotSupported("the engine has no such compaction");
+  }
 
-  // `name` is "stats" or "levelstats". Returns false if the engine has no such
-  // property.
+  // Returns the number of families of an existing database that have the names
+  // of FamilyName; at least 1. REQUIRES: not open.
+  virtual uint32_t CountFamilies(const EngineConfig& /*config*/) { return 1; }
+
+  // `name` is "stats", "levelstats", "sstables" or "memstats". Returns false if
+  // the engine has no such property.
   virtual bool Property(const std::string& name, std::string* value) = 0;
   // Returns the counts of EngineConfig::statistics, or an empty string.
   virtual std::string StatisticsText() { return ""; }

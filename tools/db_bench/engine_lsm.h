@@ -14,7 +14,8 @@
 //   Put(WriteBatch*, Family, key, value) and Delete(WriteBatch*, Family, key);
 //   DeleteRange(WriteBatch*, Family, begin, end), if the engine has range
 //   deletions;
-//   Merge(WriteBatch*, Family, key, operand), if it has merges.
+//   Merge(WriteBatch*, Family, key, operand), if it has merges;
+//   ApproximateSize(DB*, Family, begin, end, uint64_t*), if it has that.
 // For LsmMultiGetSession it also has:
 //   Status, and Keys, whose From(const std::vector<Slice>&) gives the engine's;
 //   MultiGet(DB*, const ReadOptions&, count, keys, Value*, Status*);
@@ -23,6 +24,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -154,6 +156,18 @@ class LsmSession : public EngineSession {
       return false;
     }
   }
+  Status ApproximateSize(const Slice& begin, const Slice& end,
+                         uint64_t* bytes) override {
+    if constexpr (requires {
+                    Api::ApproximateSize(db_, family(), Api::ToSlice(begin),
+                                         Api::ToSlice(end), bytes);
+                  }) {
+      return Api::FromStatus(Api::ApproximateSize(
+          db_, family(), Api::ToSlice(begin), Api::ToSlice(end), bytes));
+    } else {
+      return EngineSession::ApproximateSize(begin, end, bytes);
+    }
+  }
   Status Commit() override {
     const auto status = db_->Write(write_options_, &batch_);
     batch_.Clear();
@@ -185,6 +199,19 @@ class LsmMultiGetSession : public LsmSession<Api> {
     Api::MultiGet(this->db_, this->read_options_, keys.size(), keys_.From(keys),
                   values_.data(), statuses_.data());
     return Finish(keys.size(), found, value_bytes);
+  }
+  bool GetAtOnce(const std::vector<Slice>& keys,
+                 std::vector<std::string>* values) override {
+    Prepare(keys.size());
+    Api::MultiGet(this->db_, this->read_options_, keys.size(), keys_.From(keys),
+                  values_.data(), statuses_.data());
+    for (size_t i = 0; i < keys.size(); ++i) {
+      const Slice value = Api::FromSlice(values_[i]);
+      (*values)[i] = statuses_[i].ok() ? value.ToString() : std::string();
+    }
+    size_t found;
+    uint64_t value_bytes;
+    return Finish(keys.size(), &found, &value_bytes);
   }
   bool MultiGet(const std::vector<uint32_t>& families,
                 const std::vector<Slice>& keys, size_t* found,

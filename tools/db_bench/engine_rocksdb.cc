@@ -5,14 +5,18 @@
 #include <rocksdb/db.h>
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/merge_operator.h>
+#include <rocksdb/rate_limiter.h>
 #include <rocksdb/statistics.h>
 #include <rocksdb/table.h>
 #include <rocksdb/utilities/table_properties_collectors.h>
 
+#include <algorithm>
 #include <chrono>
+#include <cstdlib>
 #include <memory>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include "tools/db_bench/engine_adapter.h"
@@ -95,6 +99,13 @@ struct RocksApi {
                           const rocksdb::Slice& end) {
     batch->DeleteRange(family, begin, end).PermitUncheckedError();
   }
+  static Status ApproximateSize(DB* db, Family family,
+                                const rocksdb::Slice& begin,
+                                const rocksdb::Slice& end, uint64_t* bytes) {
+    const rocksdb::Range range(begin, end);
+    return db->GetApproximateSizes(rocksdb::SizeApproximationOptions(), family,
+                                   &range, 1, bytes);
+  }
   static void Merge(WriteBatch* batch, Family family, const rocksdb::Slice& key,
                     const rocksdb::Slice& operand) {
     batch->Merge(family, key, operand).PermitUncheckedError();
@@ -152,6 +163,35 @@ Status ParseMergeOperator(
   return Status::InvalidArgument("merge_operator", "rocksdb has no " + name);
 }
 
+// Sets options by name, of the database or of its tables.
+Status SetByName(
+    const std::vector<std::pair<std::string, std::string>>& changes,
+    rocksdb::Options* options, rocksdb::BlockBasedTableOptions* table) {
+  rocksdb::ConfigOptions config;
+  for (const auto& [name, text] : changes) {
+    if (name == "rate_limiter") {
+      options->rate_limiter.reset(
+          rocksdb::NewGenericRateLimiter(strtoll(text.c_str(), nullptr, 10)));
+      continue;
+    }
+    rocksdb::Options changed;
+    if (rocksdb::GetOptionsFromString(config, *options, name + "=" + text,
+                                      &changed)
+            .ok()) {
+      *options = changed;
+      continue;
+    }
+    rocksdb::BlockBasedTableOptions changed_table;
+    const rocksdb::Status status = rocksdb::GetBlockBasedTableOptionsFromString(
+        config, *table, name + "=" + text, &changed_table);
+    if (!status.ok()) {
+      return Status::InvalidArgument("rocksdb: --" + name, status.ToString());
+    }
+    *table = changed_table;
+  }
+  return Status::OK();
+}
+
 class RocksEngine final : public Engine {
  public:
   std::string Version() const override { return DescribeRocksDb(); }
@@ -161,7 +201,16 @@ class RocksEngine final : public Engine {
     std::shared_ptr<rocksdb::MergeOperator> merge_operator;
     const Status status =
         ParseMergeOperator(config.merge_operator, &merge_operator);
-    return status.ok() ? ParseCompression(config.compression, &type) : status;
+    if (!status.ok()) return status;
+    if (!config.options_file.empty() ||
+        config.transactions != TransactionKind::kNone) {
+      return Status::NotSupported(
+          "--options_file and transactions are for --engine=varve only");
+    }
+    rocksdb::Options options;
+    rocksdb::BlockBasedTableOptions table;
+    const Status known = ParseCompression(config.compression, &type);
+    return known.ok() ? SetByName(config.options, &options, &table) : known;
   }
 
   std::string IoPath() override {
@@ -194,7 +243,6 @@ class RocksEngine final : public Engine {
     }
 
     rocksdb::Options options;
-    options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
     options.create_if_missing = config.create_if_missing;
     options.write_buffer_size = config.write_buffer_bytes;
     options.max_write_buffer_number = config.max_write_buffers;
@@ -212,7 +260,9 @@ class RocksEngine final : public Engine {
       known =
           ParseMergeOperator(config.merge_operator, &options.merge_operator);
     }
+    if (known.ok()) known = SetByName(config.options, &options, &table);
     if (!known.ok()) return known;
+    options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
     if (config.drop_half) options.compaction_filter = &drop_half_;
     if (config.statistics) {
       if (statistics_ == nullptr) {
@@ -222,6 +272,11 @@ class RocksEngine final : public Engine {
     }
     direct_reads_ = config.use_direct_reads;
     read_options_.verify_checksums = config.verify_checksums;
+    read_options_.readahead_size = config.readahead_bytes;
+    read_options_.total_order_seek = config.total_order_seek;
+    read_options_.prefix_same_as_start = config.prefix_same_as_start;
+    read_options_.auto_prefix_mode = config.auto_prefix_mode;
+    read_options_.tailing = config.tailing;
     write_options_.sync = config.sync;
     write_options_.disableWAL = config.disable_wal;
     options.create_missing_column_families = config.create_if_missing;
@@ -230,7 +285,10 @@ class RocksEngine final : public Engine {
       families.emplace_back(FamilyName(i), options);
     }
     return RocksApi::FromStatus(
-        OpenRocks(&db_, options, config.path, families, &families_));
+        config.read_only
+            ? OpenRocksForReadOnly(&db_, options, config.path, families,
+                                   &families_)
+            : OpenRocks(&db_, options, config.path, families, &families_));
   }
 
   Status Close() override {
@@ -240,6 +298,18 @@ class RocksEngine final : public Engine {
     const rocksdb::Status status = db_->Close();
     db_.reset();
     return RocksApi::FromStatus(status);
+  }
+
+  uint32_t CountFamilies(const EngineConfig& config) override {
+    std::vector<std::string> names;
+    const rocksdb::Status status = rocksdb::DB::ListColumnFamilies(
+        rocksdb::DBOptions(), config.path, &names);
+    uint32_t count = 1;
+    while (status.ok() && std::find(names.begin(), names.end(),
+                                    FamilyName(count)) != names.end()) {
+      ++count;
+    }
+    return count;
   }
 
   std::unique_ptr<EngineSession> NewSession() override {

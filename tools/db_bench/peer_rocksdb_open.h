@@ -22,4 +22,19 @@ rocksdb::Status OpenRocks(std::unique_ptr<rocksdb::DB>* db,
   }
 }
 
+// The same with DB::OpenForReadOnly.
+template <typename... Arguments>
+rocksdb::Status OpenRocksForReadOnly(std::unique_ptr<rocksdb::DB>* db,
+                                     const Arguments&... arguments) {
+  if constexpr (requires { rocksdb::DB::OpenForReadOnly(arguments..., db); }) {
+    return rocksdb::DB::OpenForReadOnly(arguments..., db);
+  } else {
+    rocksdb::DB* opened = nullptr;
+    const rocksdb::Status status =
+        rocksdb::DB::OpenForReadOnly(arguments..., &opened);
+    db->reset(opened);
+    return status;
+  }
+}
+
 }  // namespace varve

@@ -3,6 +3,8 @@
 
 #include <sys/resource.h>
 
+#include <algorithm>
+#include <cinttypes>
 #include <condition_variable>
 #include <cstdio>
 #include <mutex>
@@ -11,6 +13,7 @@
 #include "tools/db_bench/db_bench_environment.h"
 #include "tools/db_bench/workload_loops.h"
 #include "tools/db_bench/workload_path_counts.h"
+#include "util/base/append_format.h"
 
 namespace varve {
 
@@ -35,11 +38,26 @@ struct Benchmark {
   uint64_t part = 0;  // 1 / part of num.
   size_t value_bytes = 0;
   uint64_t write_batch = 0;
-  bool background_writer = false;
+  // Runs in one more thread, until the others have ended.
+  Loop background = nullptr;
   // Needs the engine's catalog.
   bool catalog = false;
   // Needs a merge operator.
   bool merges = false;
+  // Reads and writes: WorkloadConfig::mixed operations.
+  bool mixed = false;
+  // Operations that delete: WorkloadConfig::deletes.
+  bool deletes = false;
+  // Runs in one thread, whatever the number of threads.
+  bool single = false;
+  // The operations are over blocks, of so many bytes together. If both are not
+  // zero: so many operations.
+  uint64_t block_bytes = 0;
+  uint64_t fixed = 0;
+  // Reads all entries, not WorkloadConfig::reads.
+  bool all = false;
+  // Needs transactions.
+  bool transactions = false;
 };
 
 namespace {
@@ -150,26 +168,28 @@ const Benchmark kBenchmarks[] = {
      .operation = "read",
      .loop = ReadRandomLoop,
      .needs_data = true,
-     .background_writer = true},
+     .background = BackgroundWriteLoop},
     {.name = "seekrandomwhilewriting",
      .what = "seekrandom with one more thread that writes random keys",
      .operation = "seek",
      .loop = SeekLoop,
      .needs_data = true,
-     .background_writer = true},
+     .background = BackgroundWriteLoop},
     {.name = "deleteseq",
      .what = "delete num keys in key order",
      .operation = "delete",
      .loop = DeleteLoop,
      .order = KeyOrder::kSequential,
      .needs_data = true,
-     .writes = true},
+     .writes = true,
+     .deletes = true},
     {.name = "deleterandom",
      .what = "delete num random keys",
      .operation = "delete",
      .loop = DeleteLoop,
      .needs_data = true,
-     .writes = true},
+     .writes = true,
+     .deletes = true},
     {.name = "mergerandom",
      .what = "merge num operands into random keys of --merge_keys",
      .operation = "merge",
@@ -183,7 +203,8 @@ const Benchmark kBenchmarks[] = {
      .loop = ReadOrMergeLoop,
      .order = KeyOrder::kMerge,
      .writes = true,
-     .merges = true},
+     .merges = true,
+     .mixed = true},
     {.name = "popfirst",
      .what = "as seekfirst, and delete the key found, as a queue does",
      .operation = "pop",
@@ -191,6 +212,132 @@ const Benchmark kBenchmarks[] = {
      .order = KeyOrder::kSequential,
      .needs_data = true,
      .writes = true},
+    {.name = "readtocache",
+     .what = "read all entries in key order, in one thread",
+     .operation = "read",
+     .loop = ReadSequentialLoop,
+     .order = KeyOrder::kSequential,
+     .needs_data = true,
+     .single = true,
+     .all = true},
+    {.name = "readrandomsmall",
+     .what = "readrandom of a thousandth of the reads",
+     .operation = "read",
+     .loop = ReadRandomLoop,
+     .needs_data = true,
+     .part = 1000},
+    {.name = "readrandomfast",
+     .what =
+         "get random keys below the next power of two, some of them missing",
+     .operation = "read",
+     .loop = ReadRandomLoop,
+     .order = KeyOrder::kPowerOfTwo,
+     .needs_data = true},
+    {.name = "readrandomoperands",
+     .what = "get the merge operands of random keys",
+     .operation = "read",
+     .loop = OperandsLoop,
+     .needs_data = true,
+     .merges = true},
+    {.name = "approximatesizerandom",
+     .what = "estimate the bytes of a hundredth of the keys, from a random one",
+     .operation = "estimate",
+     .loop = ApproximateSizeLoop,
+     .needs_data = true},
+    {.name = "newiterator",
+     .what = "make an iterator",
+     .operation = "iterator",
+     .loop = NewIteratorLoop,
+     .needs_data = true},
+    {.name = "newiteratorwhilewriting",
+     .what = "newiterator with one more thread that writes random keys",
+     .operation = "iterator",
+     .loop = NewIteratorLoop,
+     .needs_data = true,
+     .background = BackgroundWriteLoop},
+    {.name = "multireadwhilewriting",
+     .what = "multireadrandom with one more thread that writes random keys",
+     .operation = "multi read",
+     .loop = MultiReadLoop,
+     .needs_data = true,
+     .background = BackgroundWriteLoop},
+    {.name = "readwhilescanning",
+     .what = "readrandom with one more thread that reads all entries in order",
+     .operation = "read",
+     .loop = ReadRandomLoop,
+     .needs_data = true,
+     .background = BackgroundScanLoop},
+    {.name = "readwhilemerging",
+     .what = "readrandom with one more thread that merges into random keys",
+     .operation = "read",
+     .loop = ReadRandomLoop,
+     .needs_data = true,
+     .background = BackgroundMergeLoop,
+     .merges = true},
+    {.name = "seekrandomwhilemerging",
+     .what = "seekrandom with one more thread that merges into random keys",
+     .operation = "seek",
+     .loop = SeekLoop,
+     .needs_data = true,
+     .background = BackgroundMergeLoop,
+     .merges = true},
+    {.name = "readrandomwriterandom",
+     .what = "get random keys, and write others: readwritepercent are gets",
+     .operation = "op",
+     .loop = ReadOrWriteLoop,
+     .needs_data = true,
+     .writes = true,
+     .mixed = true},
+    {.name = "updaterandom",
+     .what = "get a random key and write it",
+     .operation = "update",
+     .loop = UpdateLoop,
+     .needs_data = true,
+     .writes = true,
+     .mixed = true},
+    {.name = "xorupdaterandom",
+     .what = "updaterandom with the exclusive or of the old value and another",
+     .operation = "update",
+     .loop = XorUpdateLoop,
+     .needs_data = true,
+     .writes = true,
+     .mixed = true},
+    {.name = "appendrandom",
+     .what = "updaterandom with the old value and another behind it",
+     .operation = "update",
+     .loop = AppendLoop,
+     .needs_data = true,
+     .writes = true,
+     .mixed = true},
+    {.name = "randomwithverify",
+     .what = "get, write and delete three copies of numdistinct keys, and "
+             "compare the copies",
+     .operation = "op",
+     .loop = VerifyLoop,
+     .order = KeyOrder::kDistinct,
+     .writes = true,
+     .mixed = true},
+    {.name = "mixgraph",
+     .what = "gets, puts and scans of hot and cold keys, by the mix_ flags",
+     .operation = "op",
+     .loop = MixGraphLoop,
+     .needs_data = true,
+     .writes = true,
+     .mixed = true},
+    {.name = "fillseekseq",
+     .what = "write num entries in key order, seek each, walk seek_nexts",
+     .operation = "seek",
+     .loop = FillSeekSeqLoop,
+     .order = KeyOrder::kSequential,
+     .writes = true},
+    {.name = "randomtransaction",
+     .what = "add to a random key of each of transaction_sets sets, in a "
+             "transaction, and compare the sums",
+     .operation = "transaction",
+     .loop = TransactionLoop,
+     .writes = true,
+     .mixed = true,
+     .transactions = true},
     {.name = "cataloglookup",
      .what = "find one of 10 databases of a catalog, by its name in any case",
      .operation = "lookup",
@@ -200,6 +347,18 @@ const Benchmark kBenchmarks[] = {
      .what = "compact the whole database",
      .operation = "op",
      .action = &Engine::Compact},
+    {.name = "compactall",
+     .what = "the same as compact",
+     .operation = "op",
+     .action = &Engine::Compact},
+    {.name = "compact0",
+     .what = "compact the tables of level 0 into the next level that has some",
+     .operation = "op",
+     .action = &Engine::CompactLevel0},
+    {.name = "compact1",
+     .what = "compact the tables of that level into the one below",
+     .operation = "op",
+     .action = &Engine::CompactLevel1},
     {.name = "flush",
      .what = "write the write buffer to a table",
      .operation = "op",
@@ -221,6 +380,56 @@ const Benchmark kBenchmarks[] = {
      .what = "print the number and bytes of files a level",
      .operation = "op",
      .property = "levelstats"},
+    {.name = "sstables",
+     .what = "print all tables with their first and last keys",
+     .operation = "op",
+     .property = "sstables"},
+    {.name = "memstats",
+     .what = "print the entries and bytes of the memtables",
+     .operation = "op",
+     .property = "memstats"},
+    {.name = "crc32c",
+     .what = "CRC-32C of blocks of block_size bytes, 500 MB",
+     .operation = "checksum",
+     .loop = Crc32cLoop,
+     .order = KeyOrder::kSequential,
+     .block_bytes = uint64_t{500} << 20},
+    {.name = "xxhash",
+     .what = "the same with XXH32",
+     .operation = "checksum",
+     .loop = XxHash32Loop,
+     .order = KeyOrder::kSequential,
+     .block_bytes = uint64_t{500} << 20},
+    {.name = "xxhash64",
+     .what = "the same with XXH64",
+     .operation = "checksum",
+     .loop = XxHash64Loop,
+     .order = KeyOrder::kSequential,
+     .block_bytes = uint64_t{500} << 20},
+    {.name = "xxh3",
+     .what = "the same with XXH3, which tables have",
+     .operation = "checksum",
+     .loop = Xxh3Loop,
+     .order = KeyOrder::kSequential,
+     .block_bytes = uint64_t{500} << 20},
+    {.name = "compress",
+     .what = "compress blocks of block_size bytes, 1 GB",
+     .operation = "block",
+     .loop = CompressLoop,
+     .order = KeyOrder::kSequential,
+     .block_bytes = uint64_t{1} << 30},
+    {.name = "uncompress",
+     .what = "uncompress blocks of block_size bytes, 1 GB",
+     .operation = "block",
+     .loop = UncompressLoop,
+     .order = KeyOrder::kSequential,
+     .block_bytes = uint64_t{1} << 30},
+    {.name = "acquireload",
+     .what = "1,000 loads of an atomic",
+     .operation = "op",
+     .loop = AcquireLoadLoop,
+     .order = KeyOrder::kSequential,
+     .fixed = 100000},
 };
 
 // Threads that all start at once.
@@ -240,15 +449,23 @@ class StartingLine {
   int missing_;
 };
 
-// Tells on stderr how far the threads are, from a thread that sleeps in
-// between: the measured ones pay nothing for it.
+// Tells on stderr and in WorkloadConfig::report_file how far the threads are,
+// from a thread that sleeps in between: the measured ones pay nothing for it.
 class Watcher {
  public:
   Watcher(const Benchmark& benchmark, const LoopContext& context,
-          const std::vector<std::unique_ptr<LoopThread>>& threads)
-      : benchmark_(benchmark), context_(context), threads_(threads) {
-    const WorkloadConfig& config = context.config;
-    if (config.progress || config.stats_interval.count() > 0) {
+          const std::vector<std::unique_ptr<LoopThread>>& threads,
+          Engine* engine)
+      : benchmark_(benchmark),
+        config_(context.config),
+        threads_(threads),
+        engine_(engine) {
+    if (config_.report_interval.count() > 0) {
+      file_ = fopen(config_.report_file.c_str(), "w");
+      if (file_ != nullptr) fputs("secs_elapsed,interval_qps\n", file_);
+    }
+    if (config_.progress || config_.stats_interval.count() > 0 ||
+        config_.stats_operations > 0 || file_ != nullptr) {
       thread_ = std::thread([this] { Watch(); });
     }
   }
@@ -262,20 +479,35 @@ class Watcher {
     }
     changed_.notify_all();
     thread_.join();
+    if (file_ != nullptr) fclose(file_);
     // Leaves the line to the result.
-    if (context_.config.progress) fputs("\r\033[K", stderr);
+    if (config_.progress) fputs("\r\033[K", stderr);
   }
 
  private:
+  // One of the reports, with what was done until the last one.
+  struct Report {
+    Clock::duration interval;
+    Clock::time_point next;
+    uint64_t done = 0;
+  };
+
   void Watch() {
-    const bool report = context_.config.stats_interval.count() > 0;
-    const std::chrono::seconds interval =
-        report ? context_.config.stats_interval : std::chrono::seconds(1);
     const Clock::time_point start = Clock::now();
-    Clock::time_point next = start + interval;
-    uint64_t last_done = 0;
+    const auto make = [start](Clock::duration interval) {
+      return Report{interval, start + interval};
+    };
+    const bool by_time = config_.stats_interval.count() > 0;
+    const bool by_count = !by_time && config_.stats_operations > 0;
+    Report stats = make(by_time    ? config_.stats_interval
+                        : by_count ? kPoll
+                                   : std::chrono::seconds(1));
+    Report file = make(config_.report_interval);
     std::unique_lock<std::mutex> lock(mutex_);
-    while (!changed_.wait_until(lock, next, [this] { return ended_; })) {
+    for (;;) {
+      const Clock::time_point next =
+          file_ == nullptr ? stats.next : std::min(stats.next, file.next);
+      if (changed_.wait_until(lock, next, [this] { return ended_; })) return;
       uint64_t done = 0;
       for (const auto& thread : threads_) {
         // relaxed: for display only.
@@ -283,28 +515,53 @@ class Watcher {
       }
       const double seconds =
           std::chrono::duration<double>(Clock::now() - start).count();
-      if (report) {
-        fprintf(stderr,
-                "... %s: %.0f seconds, %.0f ops/sec now, %.0f ops/sec on "
-                "average\n",
-                benchmark_.name, seconds,
-                static_cast<double>(done - last_done) /
-                    static_cast<double>(interval.count()),
-                static_cast<double>(done) / seconds);
-      } else {
-        fprintf(stderr, "\r\033[K%s: %llu operations in %.0f s",
-                benchmark_.name, static_cast<unsigned long long>(done),
-                seconds);
+      if (file_ != nullptr && next == file.next) {
+        fprintf(file_, "%.0f,%.0f\n", seconds,
+                static_cast<double>(done - file.done) /
+                    static_cast<double>(config_.report_interval.count()));
+        fflush(file_);
+        file.done = done;
+        file.next += file.interval;
+      }
+      if (next != stats.next) continue;
+      stats.next += stats.interval;
+      if (by_count && done / config_.stats_operations ==
+                          last_done_ / config_.stats_operations) {
+        continue;
+      }
+      if (by_time || by_count) {
+        ReportStats(done, seconds);
+      } else if (config_.progress) {
+        fprintf(stderr, "\r\033[K%s: %" PRIu64 " operations in %.0f s",
+                benchmark_.name, done, seconds);
         fflush(stderr);
       }
-      last_done = done;
-      next += interval;
     }
   }
 
+  void ReportStats(uint64_t done, double seconds) {
+    fprintf(stderr,
+            "... %s: %.0f seconds, %.0f ops/sec now, %.0f ops/sec on average\n",
+            benchmark_.name, seconds,
+            static_cast<double>(done - last_done_) / (seconds - last_seconds_),
+            static_cast<double>(done) / seconds);
+    last_done_ = done;
+    last_seconds_ = seconds;
+    std::string text;
+    if (config_.engine_stats && engine_->Property("stats", &text)) {
+      fputs(text.c_str(), stderr);
+    }
+  }
+
+  static constexpr std::chrono::milliseconds kPoll{20};
+
   const Benchmark& benchmark_;
-  const LoopContext& context_;
+  const WorkloadConfig& config_;
   const std::vector<std::unique_ptr<LoopThread>>& threads_;
+  Engine* const engine_;
+  FILE* file_ = nullptr;
+  uint64_t last_done_ = 0;
+  double last_seconds_ = 0;
   std::mutex mutex_;
   std::condition_variable changed_;
   bool ended_ = false;
@@ -332,6 +589,37 @@ void Summarize(const std::vector<std::unique_ptr<LoopThread>>& threads,
     result->latency_ns->Merge(*thread->latency_ns);
   }
   result->elapsed_seconds = std::chrono::duration<double>(end - start).count();
+}
+
+// The operations of each thread.
+uint64_t OperationsOf(const Benchmark& benchmark,
+                      const WorkloadConfig& config) {
+  if (benchmark.fixed > 0) return benchmark.fixed;
+  if (benchmark.block_bytes > 0) {
+    return std::max<uint64_t>(1, benchmark.block_bytes / config.block_bytes);
+  }
+  if (benchmark.all) return config.entries;
+  if (benchmark.mixed) return config.mixed;
+  if (benchmark.deletes) return config.deletes;
+  return benchmark.writes ? config.writes : config.reads;
+}
+
+// Returns what is to be said of the results beside the figures.
+std::string MessageOf(const Benchmark& benchmark, const LoopThread& sum) {
+  std::string text;
+  if (benchmark.loop == MixGraphLoop) {
+    AppendFormat(&text,
+                 "(%" PRIu64 " gets, %" PRIu64 " puts, %" PRIu64 " seeks)",
+                 sum.mix[0], sum.mix[1], sum.mix[2]);
+  } else if (benchmark.loop == CompressLoop && sum.bytes > 0) {
+    AppendFormat(&text, "(output: %.1f%%)",
+                 100 * static_cast<double>(sum.output_bytes) /
+                     static_cast<double>(sum.bytes));
+  } else if (benchmark.loop == TransactionLoop) {
+    AppendFormat(&text, "(%" PRIu64 " of %" PRIu64 " failed)", sum.failures,
+                 sum.operations);
+  }
+  return text;
 }
 
 // Returns what the process has used so far.
@@ -394,6 +682,23 @@ std::string DescribeBenchmarks() {
   return text;
 }
 
+std::vector<std::string> BenchmarkNames() {
+  std::vector<std::string> names;
+  for (const Benchmark& benchmark : kBenchmarks) {
+    names.push_back(benchmark.name);
+  }
+  return names;
+}
+
+bool WritesTo(const Benchmark& benchmark) {
+  return benchmark.fresh || benchmark.writes ||
+         (benchmark.background != nullptr &&
+          benchmark.background != BackgroundScanLoop) ||
+         (benchmark.action != nullptr &&
+          benchmark.action != &Engine::VerifyChecksum &&
+          benchmark.action != &Engine::WaitForCompaction);
+}
+
 Workload::Workload(const WorkloadConfig& config,
                    const EngineConfig& engine_config, Engine* engine)
     : config_(config),
@@ -408,9 +713,23 @@ Status Workload::Open() {
   if (config_.use_existing_db) {
     engine_config_.create_if_missing = false;
     has_data_ = true;
-    return Reopen(sync_);
+    const Status status = Reopen(sync_);
+    return status.ok() ? LoadKeys() : status;
   }
   return OpenFresh(sync_);
+}
+
+Status Workload::LoadKeys() {
+  if (!config_.use_existing_keys) return Status::OK();
+  const std::unique_ptr<EngineSession> session = engine_->NewSession();
+  const std::unique_ptr<EngineCursor> cursor = session->NewCursor();
+  cursor->Renew();
+  for (bool valid = cursor->SeekToFirst(); valid; valid = cursor->Next()) {
+    keys_.push_back(cursor->key.ToString());
+  }
+  if (!cursor->status().ok()) return cursor->status();
+  if (!keys_.empty()) return Status::OK();
+  return Status::NotFound("--use_existing_keys", "the database has none");
 }
 
 Status Workload::Close() {
@@ -463,6 +782,12 @@ Status Workload::Run(const Benchmark& benchmark, int thread_count,
     result->text = "skipped (--use_existing_db is true)";
     return Status::OK();
   }
+  if (benchmark.transactions &&
+      engine_config_.transactions == TransactionKind::kNone) {
+    result->text =
+        "skipped (needs --transaction_db or --optimistic_transaction_db)";
+    return Status::OK();
+  }
   if (benchmark.merges && engine_config_.merge_operator.empty()) {
     result->text = "skipped (needs --merge_operator)";
     return Status::OK();
@@ -476,7 +801,7 @@ Status Workload::Run(const Benchmark& benchmark, int thread_count,
     if (status.ok()) status = replace ? OpenFresh(sync) : Reopen(sync);
     if (!status.ok()) return status;
   }
-  if (benchmark.writes || benchmark.background_writer) {
+  if (benchmark.writes || benchmark.background != nullptr) {
     untouched_ = false;
     has_data_ = true;
   }
@@ -545,11 +870,15 @@ Status Workload::RunThreads(const Benchmark& benchmark, int thread_count,
   WorkloadConfig config = config_;
   if (benchmark.value_bytes > 0) config.value_bytes = benchmark.value_bytes;
   if (benchmark.write_batch > 0) config.write_batch = benchmark.write_batch;
-  LoopContext context{
-      .config = config,
-      .order = benchmark.order,
-      .operations = benchmark.writes ? config.entries : config.reads,
-      .threads = thread_count};
+  if (config.writes == 0) config.writes = config.entries;
+  if (config.mixed == 0) config.mixed = config.entries;
+  if (config.deletes == 0) config.deletes = config.entries;
+  if (benchmark.single) thread_count = 1;
+  LoopContext context{.config = config,
+                      .order = benchmark.order,
+                      .operations = OperationsOf(benchmark, config),
+                      .threads = thread_count,
+                      .keys = keys_.empty() ? nullptr : &keys_};
   if (benchmark.part > 0) {
     context.operations =
         std::max<uint64_t>(1, context.operations / benchmark.part);
@@ -566,7 +895,7 @@ Status Workload::RunThreads(const Benchmark& benchmark, int thread_count,
   std::vector<std::unique_ptr<LoopThread>> threads;
   for (int i = 0; i < thread_count; ++i) threads.push_back(make_thread());
   std::unique_ptr<LoopThread> writer;
-  if (benchmark.background_writer) writer = make_thread();
+  if (benchmark.background != nullptr) writer = make_thread();
 
   context.foreground = thread_count;
   StartingLine line(thread_count + (writer != nullptr));
@@ -583,23 +912,48 @@ Status Workload::RunThreads(const Benchmark& benchmark, int thread_count,
     }
   };
   {
-    const Watcher watcher(benchmark, context, threads);
+    const Watcher watcher(benchmark, context, threads, engine_);
     std::vector<std::thread> running;
     for (const auto& thread : threads) {
       running.emplace_back(run, thread.get(), benchmark.loop);
     }
     if (writer != nullptr) {
-      running.emplace_back(run, writer.get(), BackgroundWriteLoop);
+      running.emplace_back(run, writer.get(), benchmark.background);
     }
     for (std::thread& thread : running) thread.join();
   }
   Summarize(threads, result);
   if (writer != nullptr) {
-    result->background_writes = writer->operations;
+    result->background_operations = writer->operations;
+    result->background = benchmark.background == BackgroundWriteLoop ? "writes"
+                         : benchmark.background == BackgroundMergeLoop
+                             ? "merges"
+                             : "entries scanned";
     threads.push_back(std::move(writer));
   }
   for (const auto& thread : threads) {
-    if (!thread->status.ok()) return thread->status;
+    if (thread->status.ok()) continue;
+    if (!thread->status.IsNotSupported()) return thread->status;
+    const std::string name = result->name;
+    *result = BenchmarkResult();
+    result->name = name;
+    result->text = "skipped (" + thread->status.message().ToString() + ")";
+    return Status::OK();
+  }
+  LoopThread sum(context, 0, value_bytes_, nullptr);
+  for (const auto& thread : threads) {
+    sum.operations += thread->operations;
+    sum.bytes += thread->bytes;
+    sum.failures += thread->failures;
+    sum.output_bytes += thread->output_bytes;
+    for (int i = 0; i < 3; ++i) sum.mix[i] += thread->mix[i];
+  }
+  result->message = MessageOf(benchmark, sum);
+  if (benchmark.loop == VerifyLoop && sum.failures > 0) {
+    return Status::Corruption("randomwithverify", "copies of a key differ");
+  }
+  if (benchmark.loop == TransactionLoop) {
+    return CheckTransactions(config, engine_->NewSession().get());
   }
   return Status::OK();
 }

@@ -27,11 +27,44 @@ struct CpuTime {
   double system_seconds = 0;
 };
 
+// The shape of mixgraph, which models the traffic of a service: see
+// MixGraphLoop in workload_loops.h.
+struct MixConfig {
+  double get_ratio = 1;
+  double put_ratio = 0;
+  double seek_ratio = 0;
+  // How hot a range of keys is: a * e^(b x) + c * e^(d x) for range number x.
+  // All zero: ranges are equally hot.
+  double range_a = 0;
+  double range_b = 0;
+  double range_c = 0;
+  double range_d = 0;
+  int64_t ranges = 1;
+  // How hot a key is: a * x^b. All keys are equally hot if one is zero.
+  double key_a = 0;
+  double key_b = 0;
+  // Generalized Pareto distributions of the bytes of values and the entries of
+  // scans.
+  double value_theta = 0;
+  double value_k = 0.2615;
+  double value_sigma = 25.45;
+  double scan_theta = 0;
+  double scan_k = 2.517;
+  double scan_sigma = 14.236;
+  int64_t max_value_bytes = 1024;
+  int64_t max_scan = 10000;
+};
+
 struct WorkloadConfig {
   // Keys are numbered [0, entries).
   uint64_t entries = 0;
   // Operations of each thread of a reading benchmark.
   uint64_t reads = 0;
+  // The same of a writing benchmark, and of one that does both; 0: entries.
+  uint64_t writes = 0;
+  uint64_t mixed = 0;
+  // The same of a deleting benchmark; 0: entries.
+  uint64_t deletes = 0;
   int threads = 1;
   // The duration of random operations, if it is not zero.
   std::chrono::seconds duration{0};
@@ -56,14 +89,42 @@ struct WorkloadConfig {
   uint64_t merge_keys = 0;
   // Of 100 operations of readrandommergerandom, merges.
   uint64_t merge_percent = 70;
-  // Entries that seekrandom reads after each seek.
+  // Entries that seekrandom reads after each seek, backwards if `reverse`.
   uint64_t seek_nexts = 0;
+  bool reverse = false;
+  // The difference of the numbers of the keys of a MultiGet; 0: random ones.
+  uint64_t read_stride = 0;
+  // Of 100 operations of readrandomwriterandom and randomwithverify, reads, and
+  // deletions. The others are writes.
+  uint64_t read_percent = 90;
+  uint64_t delete_percent = 2;
+  // Keys of randomwithverify.
+  uint64_t distinct_keys = 1000;
+  // The writer beside others ends after `writes` updates.
+  bool finish_after_writes = false;
+  // Keys of a transaction of randomtransaction.
+  uint64_t transaction_sets = 2;
+  bool transaction_snapshots = false;
+  // Of crc32c, compress and the like: their blocks, and the compression.
+  size_t block_bytes = 4096;
+  std::string compression = "snappy";
+  MixConfig mix;
+  // Takes random keys from the existing database.
+  bool use_existing_keys = false;
   // The limit of all writers together. 0 is unlimited.
   uint64_t write_bytes_per_second = 0;
   // Measures each operation.
   bool histogram = false;
   // The interval of reports to stderr, if it is not zero.
   std::chrono::seconds stats_interval{0};
+  // Operations between such reports, if it is not zero and stats_interval is.
+  uint64_t stats_operations = 0;
+  // Adds the engine's property "stats" to them.
+  bool engine_stats = false;
+  // A file with a line of the operations per second for each interval, if it is
+  // not zero. Each benchmark writes it anew.
+  std::chrono::seconds report_interval{0};
+  std::string report_file;
   // Shows the progress on stderr.
   bool progress = false;
   // Called with the CPU time of each benchmark, if not null.
@@ -87,8 +148,12 @@ struct BenchmarkResult {
   // Keys found and keys looked up. `lookups` is zero if they are not counted.
   uint64_t found = 0;
   uint64_t lookups = 0;
-  // Updates of the writer that runs next to the readers.
-  uint64_t background_writes = 0;
+  // Operations of the thread that runs next to the others.
+  uint64_t background_operations = 0;
+  // Their name, such as "writes".
+  std::string background;
+  // More to say of what was done, if not empty.
+  std::string message;
   // Nanoseconds; null without WorkloadConfig::histogram.
   std::unique_ptr<Histogram> latency_ns;
   // The most memory the process held during the benchmark.
@@ -107,6 +172,10 @@ struct Benchmark;
 const Benchmark* FindBenchmark(const std::string& name);
 // Returns all names with their descriptions, one per line.
 std::string DescribeBenchmarks();
+// Returns all names.
+std::vector<std::string> BenchmarkNames();
+// Whether the benchmark needs a database that can be written.
+bool WritesTo(const Benchmark& benchmark);
 
 // Runs benchmarks on one database.
 class Workload {
@@ -138,6 +207,8 @@ class Workload {
   Status RunThreads(const Benchmark& benchmark, int thread_count,
                     BenchmarkResult* result);
   Status RunOnce(const Benchmark& benchmark, BenchmarkResult* result);
+  // Reads the keys of the database, if they are to be used.
+  Status LoadKeys();
   // Reports the CPU time of the last benchmark, unless it was reported.
   void FinishCpuTime();
   // Returns OK if each ablation was in use since `path_counts_before`.
@@ -150,6 +221,8 @@ class Workload {
   // Whether each write is synced, unless a benchmark sets it.
   const bool sync_;
   std::string value_bytes_;
+  // With use_existing_keys.
+  std::vector<std::string> keys_;
   // The database is new and nothing was written.
   bool untouched_ = false;
   bool has_data_ = false;

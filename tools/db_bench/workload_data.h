@@ -68,10 +68,13 @@ class ValueSource {
   ValueSource(const Slice& bytes, size_t value_bytes)
       : bytes_(bytes), value_bytes_(value_bytes) {}
 
-  Slice Next() {
-    if (position_ + value_bytes_ > bytes_.size()) position_ = 0;
-    const Slice value(bytes_.data() + position_, value_bytes_);
-    position_ += value_bytes_;
+  Slice Next() { return Next(value_bytes_); }
+  // At most bytes.size() of them.
+  Slice Next(size_t bytes) {
+    if (bytes > bytes_.size()) bytes = bytes_.size();
+    if (position_ + bytes > bytes_.size()) position_ = 0;
+    const Slice value(bytes_.data() + position_, bytes);
+    position_ += bytes;
     return value;
   }
 

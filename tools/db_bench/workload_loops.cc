@@ -3,237 +3,11 @@
 
 #include <algorithm>
 #include <cstring>
-#include <thread>
 #include <vector>
 
+#include "tools/db_bench/loops/loop_parts.h"
+
 namespace varve {
-
-namespace {
-
-// Calls between looks at the clock and at what others did.
-constexpr int kCallsPerCheck = 64;
-
-uint64_t ToNanoseconds(Clock::duration duration) {
-  return static_cast<uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(duration).count());
-}
-
-// Returns whether a time, not a number of operations, ends the thread.
-bool IsTimed(const LoopContext& context) {
-  return context.config.duration.count() > 0 &&
-         context.order != KeyOrder::kSequential &&
-         context.order != KeyOrder::kUniqueRandom;
-}
-
-// The sizes of a thread's batches: the last one may be smaller.
-class BatchSizes {
- public:
-  explicit BatchSizes(const LoopContext& context)
-      : size_(context.config.write_batch),
-        left_(IsTimed(context) ? UINT64_MAX : context.operations) {}
-
-  uint64_t Next() {
-    const uint64_t size = std::min(size_, left_);
-    left_ -= size;
-    return size;
-  }
-
- private:
-  const uint64_t size_;
-  uint64_t left_;
-};
-
-// Calls `operation` until the thread's share is done. `operation` returns the
-// number of operations it did, or 0 to end. Each call costs only itself and a
-// counter, unless latencies are measured. `pause` is called after each
-// operation and returns whether it waited. Its time is not part of a latency.
-template <typename Operation, typename Pause>
-void Repeat(LoopContext* context, LoopThread* thread, Operation operation,
-            Pause pause) {
-  const bool timed = IsTimed(*context);
-  const uint64_t limit = timed ? UINT64_MAX : context->operations;
-  Histogram* const latency_ns = thread->latency_ns.get();
-  uint64_t done = 0;
-  thread->start = Clock::now();
-  const Clock::time_point deadline = thread->start + context->config.duration;
-  Clock::time_point last = thread->start;
-  bool more = true;
-  // relaxed: a thread that ends a little later does no harm.
-  while (more && done < limit &&
-         !context->stop.load(std::memory_order_relaxed)) {
-    for (int i = 0; i < kCallsPerCheck && done < limit; ++i) {
-      const uint64_t count = operation();
-      if (count == 0) {
-        more = false;
-        break;
-      }
-      done += count;
-      if (latency_ns != nullptr) {
-        // The end of one call is the start of the next.
-        const Clock::time_point now = Clock::now();
-        latency_ns->Add(ToNanoseconds(now - last));
-        last = now;
-      }
-      if (pause()) {
-        if (latency_ns != nullptr) last = Clock::now();
-        break;
-      }
-    }
-    // relaxed: for display only.
-    thread->done.store(done, std::memory_order_relaxed);
-    if (timed && Clock::now() >= deadline) break;
-  }
-  thread->end = Clock::now();
-  thread->operations = done;
-}
-
-template <typename Operation>
-void Repeat(LoopContext* context, LoopThread* thread, Operation operation) {
-  Repeat(context, thread, operation, [] { return false; });
-}
-
-// The numbers of the keys, in the order of LoopContext::order.
-class KeyNumbers {
- public:
-  KeyNumbers(const LoopContext& context, LoopThread* thread)
-      : order_(context.order),
-        entries_(EntriesOf(context)),
-        random_(&thread->random),
-        permutation_(entries_, thread->permutation_seed) {}
-
-  uint64_t Next() {
-    switch (order_) {
-      case KeyOrder::kSequential:
-        return next_++ % entries_;
-      case KeyOrder::kUniqueRandom:
-        return permutation_.At(next_++ % entries_);
-      default:
-        return random_->Uniform(entries_);
-    }
-  }
-
- private:
-  static uint64_t EntriesOf(const LoopContext& context) {
-    if (context.order == KeyOrder::kMerge) return context.config.merge_keys;
-    const uint64_t all = context.config.entries;
-    return context.order == KeyOrder::kHot ? (all + 99) / 100 : all;
-  }
-
-  KeyOrder order_;
-  uint64_t entries_;
-  Random* random_;
-  Permutation permutation_;
-  uint64_t next_ = 0;
-};
-
-// Keeps a thread's writes to its share of the rate.
-class Pacer {
- public:
-  // Never waits if the rate is zero.
-  Pacer(uint64_t bytes_per_second, int threads)
-      : rate_(static_cast<double>(bytes_per_second) / threads),
-        start_(Clock::now()) {}
-
-  // Waits until `bytes` in total are due, or `wanted` returns false. Returns
-  // false if there is nothing to wait for.
-  template <typename Wanted>
-  bool Wait(uint64_t bytes, Wanted wanted) const {
-    if (rate_ <= 0) return false;
-    constexpr std::chrono::milliseconds kLeastSleep(1);
-    constexpr std::chrono::duration<double> kMostSleep(0.02);
-    const std::chrono::duration<double> due(static_cast<double>(bytes) / rate_);
-    while (wanted()) {
-      const std::chrono::duration<double> left = due - (Clock::now() - start_);
-      if (left < kLeastSleep) break;
-      std::this_thread::sleep_for(std::min(left, kMostSleep));
-    }
-    return true;
-  }
-
- private:
-  double rate_;
-  Clock::time_point start_;
-};
-
-void SetKey(const WorkloadConfig& config, uint64_t number, size_t key_bytes,
-            char* key) {
-  if (config.text_keys) {
-    WriteTextKey(number, key_bytes, key);
-  } else {
-    WriteKey(config.key_prefix, number, key_bytes, key);
-  }
-}
-
-uint32_t FamilyOf(const WorkloadConfig& config, uint64_t number) {
-  return static_cast<uint32_t>(number % config.column_families);
-}
-
-void SetKey(const LoopContext& context, LoopThread* thread, uint64_t number) {
-  const WorkloadConfig& config = context.config;
-  SetKey(config, number, thread->key.size(), thread->key.data());
-  if (config.column_families > 1) {
-    thread->session->SelectFamily(FamilyOf(config, number));
-  }
-}
-
-// Moves the keys of a batch to the families of WorkloadConfig::batch_families.
-class BatchFamilies {
- public:
-  explicit BatchFamilies(const WorkloadConfig& config) : config_(config) {}
-
-  void Begin() { count_ = 0; }
-  // Returns the number of the key to use in place of the next one.
-  uint64_t Move(uint64_t number) {
-    if (config_.batch_families == 0) return number;
-    const uint64_t families = config_.column_families;
-    if (count_ == 0) first_ = number;
-    const uint64_t family =
-        (first_ + count_++ % config_.batch_families) % families;
-    const uint64_t moved = number - number % families + family;
-    // The last numbers may not make up a full round of the families.
-    return moved < config_.entries ? moved : family;
-  }
-
- private:
-  const WorkloadConfig& config_;
-  uint64_t first_ = 0;
-  uint64_t count_ = 0;
-};
-
-// Walks the data once, family by family, with `first` and then `next` of a
-// cursor.
-template <typename First, typename Step>
-void Scan(LoopContext* context, LoopThread* thread, First first, Step next) {
-  const std::unique_ptr<EngineCursor> cursor = thread->session->NewCursor();
-  const uint32_t families = context->config.column_families;
-  uint32_t begun = 0;
-  Repeat(context, thread, [&]() -> uint64_t {
-    bool valid = begun > 0 && next(cursor.get());
-    while (!valid) {
-      if (begun > 0) thread->status = cursor->status();
-      if (!thread->status.ok() || begun == families) return 0;
-      cursor->SelectFamily(begun++);
-      cursor->Renew();
-      valid = first(cursor.get());
-    }
-    thread->bytes += cursor->key.size() + cursor->value.size();
-    return 1;
-  });
-}
-
-// Adds an operand for the thread's key to its session. Returns false, with the
-// error, if the engine has no merges.
-bool Merge(LoopThread* thread) {
-  const Slice operand = thread->values.Next();
-  if (!thread->session->Merge(thread->key, operand)) {
-    thread->status = Status::NotSupported("the engine has no merges");
-    return false;
-  }
-  thread->bytes += thread->key.size() + operand.size();
-  return true;
-}
-
-}  // namespace
 
 LoopThread::LoopThread(const LoopContext& context, uint64_t seed,
                        Slice value_bytes,
@@ -298,16 +72,7 @@ void ReadOrMergeLoop(LoopContext* context, LoopThread* thread) {
       return thread->status.ok() ? 1 : 0;
     }
     Slice value;
-    ++thread->lookups;
-    const Lookup lookup = session->Get(thread->key, &value);
-    if (lookup == Lookup::kFound) {
-      ++thread->found;
-      thread->bytes += thread->key.size() + value.size();
-    } else if (lookup == Lookup::kError) {
-      thread->status = session->error();
-      return 0;
-    }
-    return 1;
+    return Read(thread, &value) ? 1 : 0;
   });
 }
 
@@ -344,11 +109,11 @@ void ReadReverseLoop(LoopContext* context, LoopThread* thread) {
 void ReadRandomLoop(LoopContext* context, LoopThread* thread) {
   KeyNumbers numbers(*context, thread);
   EngineSession* const session = thread->session.get();
-  const Slice key(thread->key);
   uint64_t found = 0;
   uint64_t bytes = 0;
   Repeat(context, thread, [&]() -> uint64_t {
     SetKey(*context, thread, numbers.Next());
+    const Slice key(thread->key);
     Slice value;
     const Lookup lookup = session->Get(key, &value);
     if (lookup == Lookup::kFound) {
@@ -366,21 +131,26 @@ void ReadRandomLoop(LoopContext* context, LoopThread* thread) {
 }
 
 void MultiReadLoop(LoopContext* context, LoopThread* thread) {
+  const WorkloadConfig& config = context->config;
   KeyNumbers numbers(*context, thread);
-  const size_t batch = context->config.read_batch;
-  const size_t key_bytes = thread->key.size();
-  std::string buffer(batch * key_bytes, '0');
-  std::vector<Slice> keys;
-  for (size_t i = 0; i < batch; ++i) {
-    keys.emplace_back(buffer.data() + i * key_bytes, key_bytes);
-  }
-  const bool has_families = context->config.column_families > 1;
+  const size_t batch = config.read_batch;
+  const uint64_t stride = config.read_stride;
+  std::vector<std::string> buffers(batch, thread->key);
+  std::vector<Slice> keys(buffers.begin(), buffers.end());
+  const bool has_families =
+      config.column_families > 1 && context->keys == nullptr;
   std::vector<uint32_t> families(batch);
   Repeat(context, thread, [&]() -> uint64_t {
+    uint64_t number = 0;
     for (size_t i = 0; i < batch; ++i) {
-      const uint64_t number = numbers.Next();
-      SetKey(context->config, number, key_bytes, buffer.data() + i * key_bytes);
-      if (has_families) families[i] = FamilyOf(context->config, number);
+      number = i == 0 || stride == 0 ? numbers.Next()
+                                     : (number + stride) % config.entries;
+      if (context->keys != nullptr) {
+        keys[i] = (*context->keys)[number % context->keys->size()];
+        continue;
+      }
+      SetKey(config, number, buffers[i].size(), buffers[i].data());
+      if (has_families) families[i] = FamilyOf(config, number);
     }
     size_t found = 0;
     uint64_t value_bytes = 0;
@@ -391,33 +161,36 @@ void MultiReadLoop(LoopContext* context, LoopThread* thread) {
       return 0;
     }
     thread->found += found;
-    thread->bytes += found * key_bytes + value_bytes;
+    thread->bytes += found * thread->key.size() + value_bytes;
     return batch;
   });
   thread->lookups = thread->operations;
 }
 
 void SeekLoop(LoopContext* context, LoopThread* thread) {
+  const WorkloadConfig& config = context->config;
   KeyNumbers numbers(*context, thread);
   const std::unique_ptr<EngineCursor> cursor = thread->session->NewCursor();
-  const Slice key(thread->key);
-  const uint64_t nexts = context->config.seek_nexts;
+  const uint64_t nexts = config.seek_nexts;
+  const bool reverse = config.reverse;
   // Values are copied so that reading them is paid for.
   char copy[256];
   Repeat(context, thread, [&]() -> uint64_t {
     const uint64_t number = numbers.Next();
-    SetKey(context->config, number, key.size(), thread->key.data());
-    cursor->SelectFamily(FamilyOf(context->config, number));
+    SetKey(*context, thread, number);
+    if (context->keys == nullptr) {
+      cursor->SelectFamily(FamilyOf(config, number));
+    }
     cursor->Renew();
-    bool valid = cursor->Seek(key);
-    thread->found += valid && cursor->key == key;
+    bool valid = cursor->Seek(thread->key);
+    thread->found += valid && cursor->key == Slice(thread->key);
     for (uint64_t i = 0; i < nexts && valid; ++i) {
       memcpy(copy, cursor->value.data(),
              std::min(sizeof(copy), cursor->value.size()));
       // The compiler must not see that the copy is not used.
       asm volatile("" : : "r"(copy) : "memory");
       thread->bytes += cursor->key.size() + cursor->value.size();
-      valid = cursor->Next();
+      valid = reverse ? cursor->Prev() : cursor->Next();
     }
     if (!valid) {
       thread->status = cursor->status();
@@ -501,24 +274,64 @@ void CatalogLookupLoop(LoopContext* context, LoopThread* thread) {
   thread->lookups = thread->operations;
 }
 
-void BackgroundWriteLoop(LoopContext* context, LoopThread* thread) {
-  const Pacer pacer(context->config.write_bytes_per_second, 1);
-  // relaxed: a write more or less does no harm.
+namespace {
+
+// Calls `step` until the other threads have ended, or it returns false.
+template <typename Step>
+void RunBeside(LoopContext* context, LoopThread* thread, bool writes,
+               Step step) {
+  const WorkloadConfig& config = context->config;
+  const Pacer pacer(writes ? config.write_bytes_per_second : 0, 1);
+  const uint64_t limit =
+      writes && config.finish_after_writes ? config.writes : UINT64_MAX;
+  // relaxed: an operation more or less does no harm.
   const auto wanted = [context] {
     return context->foreground.load(std::memory_order_relaxed) > 0;
   };
   thread->start = Clock::now();
-  while (wanted()) {
-    SetKey(*context, thread, thread->random.Uniform(context->config.entries));
-    const Slice value = thread->values.Next();
-    thread->session->Put(thread->key, value);
-    thread->status = thread->session->Commit();
-    if (!thread->status.ok()) break;
+  while (thread->operations < limit && wanted() && step()) {
     ++thread->operations;
-    thread->bytes += thread->key.size() + value.size();
     pacer.Wait(thread->bytes, wanted);
   }
   thread->end = Clock::now();
+}
+
+}  // namespace
+
+void BackgroundWriteLoop(LoopContext* context, LoopThread* thread) {
+  KeyNumbers numbers(*context, thread);
+  RunBeside(context, thread, /*writes=*/true, [&] {
+    SetKey(*context, thread, numbers.Next());
+    return Write(thread, thread->values.Next());
+  });
+}
+
+void BackgroundMergeLoop(LoopContext* context, LoopThread* thread) {
+  KeyNumbers numbers(*context, thread);
+  RunBeside(context, thread, /*writes=*/true, [&] {
+    SetKey(*context, thread, numbers.Next());
+    if (!Merge(thread)) return false;
+    thread->status = thread->session->Commit();
+    return thread->status.ok();
+  });
+}
+
+void BackgroundScanLoop(LoopContext* context, LoopThread* thread) {
+  const std::unique_ptr<EngineCursor> cursor = thread->session->NewCursor();
+  uint64_t turn = 0;
+  bool valid = false;
+  RunBeside(context, thread, /*writes=*/false, [&] {
+    if (valid) {
+      valid = cursor->Next();
+    } else {
+      cursor->SelectFamily(FamilyOf(context->config, turn++));
+      cursor->Renew();
+      valid = cursor->SeekToFirst();
+    }
+    if (valid) thread->bytes += cursor->key.size() + cursor->value.size();
+    if (!valid) thread->status = cursor->status();
+    return thread->status.ok();
+  });
 }
 
 }  // namespace varve

@@ -28,6 +28,8 @@ enum class KeyOrder : uint8_t {
   kMissing,       // One byte longer than any stored key.
   kHot,           // Random among the first hundredth.
   kMerge,         // Random among WorkloadConfig::merge_keys.
+  kDistinct,      // Random among WorkloadConfig::distinct_keys.
+  kPowerOfTwo,    // Random below the next power of two: some are missing.
 };
 
 // State shared by the threads of a benchmark.
@@ -38,6 +40,8 @@ struct LoopContext {
   // duration.
   uint64_t operations;
   int threads;  // Threads that run the same loop.
+  // The keys to take in place of the numbered ones, if not empty.
+  const std::vector<std::string>* keys = nullptr;
   // Set when a thread has failed, so that the others end early.
   std::atomic<bool> stop{false};
   // Threads that the background writer waits for.
@@ -64,6 +68,12 @@ struct alignas(64) LoopThread {
   uint64_t bytes = 0;
   uint64_t found = 0;
   uint64_t lookups = 0;
+  // Of randomwithverify and randomtransaction, what went wrong or was repeated.
+  uint64_t failures = 0;
+  // Bytes that compress made.
+  uint64_t output_bytes = 0;
+  // Gets, puts and seeks of mixgraph.
+  uint64_t mix[3] = {};
   std::unique_ptr<Histogram> latency_ns;
 
   // Operations so far, for the reporting thread.
@@ -88,10 +98,52 @@ void SeekFirstLoop(LoopContext* context, LoopThread* thread);
 void PopFirstLoop(LoopContext* context, LoopThread* thread);
 void CatalogLookupLoop(LoopContext* context, LoopThread* thread);
 
+// The next ones are in loops/update_loops.cc. Each reads a key, and writes it
+// with another value: a new one, its exclusive or with a new one, or the old
+// one and a new one.
+void UpdateLoop(LoopContext* context, LoopThread* thread);
+void XorUpdateLoop(LoopContext* context, LoopThread* thread);
+void AppendLoop(LoopContext* context, LoopThread* thread);
+// Of each 100 operations, WorkloadConfig::read_percent are reads, and come
+// first.
+void ReadOrWriteLoop(LoopContext* context, LoopThread* thread);
+// The same with deletions. Writes three keys with one value and reads them as
+// of one moment: LoopThread::failures counts those that differ.
+void VerifyLoop(LoopContext* context, LoopThread* thread);
+// Adds a random number to a random key of each of transaction_sets sets, in a
+// transaction. LoopThread::failures counts those that others made fail.
+void TransactionLoop(LoopContext* context, LoopThread* thread);
+// Returns Corruption if the sums of the sets differ.
+Status CheckTransactions(const WorkloadConfig& config, EngineSession* session);
+
+// The next ones are in loops/read_loops.cc.
+void NewIteratorLoop(LoopContext* context, LoopThread* thread);
+void ApproximateSizeLoop(LoopContext* context, LoopThread* thread);
+void OperandsLoop(LoopContext* context, LoopThread* thread);
+// Writes the keys in order, which is not measured, and seeks each.
+void FillSeekSeqLoop(LoopContext* context, LoopThread* thread);
+// Gets, puts and scans in MixConfig's ratios. A random number in [0, 1) decides
+// on the hot range, the key in it, and the sizes.
+void MixGraphLoop(LoopContext* context, LoopThread* thread);
+
+// The next ones are in loops/kernel_loops.cc, and use no database. They go over
+// blocks of WorkloadConfig::block_bytes.
+void Crc32cLoop(LoopContext* context, LoopThread* thread);
+void XxHash32Loop(LoopContext* context, LoopThread* thread);
+void XxHash64Loop(LoopContext* context, LoopThread* thread);
+void Xxh3Loop(LoopContext* context, LoopThread* thread);
+void CompressLoop(LoopContext* context, LoopThread* thread);
+void UncompressLoop(LoopContext* context, LoopThread* thread);
+// Each operation is 1,000 loads of an atomic.
+void AcquireLoadLoop(LoopContext* context, LoopThread* thread);
+
 // The databases that CatalogLookupLoop looks up, in lower case.
 std::vector<std::string> CatalogNames();
 
-// Writes random entries until LoopContext::foreground is zero.
+// Write or merge random entries, or read all, again and again, until
+// LoopContext::foreground is zero.
 void BackgroundWriteLoop(LoopContext* context, LoopThread* thread);
+void BackgroundMergeLoop(LoopContext* context, LoopThread* thread);
+void BackgroundScanLoop(LoopContext* context, LoopThread* thread);
 
 }  // namespace varve
