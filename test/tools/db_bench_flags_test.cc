@@ -130,14 +130,30 @@ TEST_F(DbBenchFlagsTest, SaysWhichFlagsHaveNoEffect) {
 TEST_F(DbBenchFlagsTest, RefusesWhatWouldBeAnotherRun) {
   Out({"fillseq"});
   const auto before = test::ReadDirectory(database_);
-  for (const char* refused :
-       {"--compaction_style=1", "--enable_blob_files", "--wal_dir=/elsewhere",
-        "--user_timestamp_size=8", "--format_version=2", "--num_multi_db=2",
-        "--value_size_distribution_type=normal", "--num_levels=x",
-        "--level0_file_num_compaction_trigger=y", "--readonly",
-        "--use_existing_keys", "--deletepercent=11", "--keyrange_num=0",
-        "--mix_get_ratio=0", "--transaction_sets=0", "--writes=-2",
-        "--report_interval_seconds=-1", "--min_level_to_compress=9"}) {
+  for (const char* refused : {"--compaction_style=1",
+                              "--enable_blob_files",
+                              "--wal_dir=/elsewhere",
+                              "--user_timestamp_size=8",
+                              "--format_version=2",
+                              "--num_multi_db=2",
+                              "--value_size_distribution_type=normal",
+                              "--num_levels=x",
+                              "--level0_file_num_compaction_trigger=y",
+                              "--readonly",
+                              "--use_existing_keys",
+                              "--deletepercent=11",
+                              "--keyrange_num=0",
+                              "--mix_get_ratio=0",
+                              "--transaction_sets=0",
+                              "--writes=-2",
+                              "--report_interval_seconds=-1",
+                              "--writes=0",
+                              "readseq[X]",
+                              "readseq[X2",
+                              "readseq[Y2]",
+                              "readseq[X2-W0]",
+                              "replay",
+                              "--min_level_to_compress=9"}) {
     const ToolResult result = RunBench({refused, "fillrandom"});
     EXPECT_NE(result.exit_code, 0) << refused;
     EXPECT_NE(result.error, "") << refused;
@@ -251,6 +267,22 @@ TEST_F(DbBenchFlagsTest, OpensFamiliesKeysAndOperatorsOfOthers) {
   }
   EXPECT_THAT(Out({"--use_existing_db", "flush", "compact", "readseq"}),
               ContainsRegex("readseq +:[^\n]* 50 operations;"));
+}
+
+TEST_F(DbBenchFlagsTest, RepeatsABenchmark) {
+  const std::string out = Out({"fillseq", "readrandom[X3-W2]", "readseq"});
+  size_t count = 0;
+  for (size_t at = 0; (at = out.find("\nreadrandom ", at)) != std::string::npos;
+       ++at) {
+    ++count;
+  }
+  // Three runs, the mean and the median.
+  EXPECT_EQ(count, 5u) << out;
+  EXPECT_THAT(out, ContainsRegex("\nreadrandom .AVG    3 runs. : [0-9]+ .*"
+                                 "ops/sec; +[0-9.]+ MB/sec\n"
+                                 "readrandom .MEDIAN 3 runs. : [0-9]+ ops"));
+  EXPECT_THAT(RunBench({"backup"}).error,
+              HasSubstr("tools/backup_bench measures backups"));
 }
 
 // tools/benchmark.sh of RocksDB finds fields by their places.

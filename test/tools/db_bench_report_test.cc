@@ -82,6 +82,23 @@ TEST(DbBenchReportTest, PrintsCpuTimeOfAnOperation) {
   EXPECT_NE(FormatCpuTime(used).find("CPU 2750000.000 "), std::string::npos);
 }
 
+TEST(DbBenchReportTest, PrintsMeanAndMedianOfRuns) {
+  BenchmarkResult results[4];
+  const uint64_t operations[] = {100, 200, 300, 1000};
+  for (int i = 0; i < 4; ++i) {
+    results[i].name = "readseq";
+    results[i].operations = operations[i];
+    results[i].elapsed_seconds = 1;
+    results[i].bytes = 1 << 20;
+  }
+  // The deviation of the first three is 100.
+  EXPECT_EQ(FormatRuns(results, 3),
+            "readseq [AVG    3 runs] : 200 (\xC2\xB1 113) ops/sec;    1.0 "
+            "MB/sec\nreadseq [MEDIAN 3 runs] : 200 ops/sec\n");
+  EXPECT_NE(FormatRuns(results, 4).find("MEDIAN 4 runs] : 250 ops"),
+            std::string::npos);
+}
+
 TEST(DbBenchReportTest, WritesJson) {
   BenchRun run;
   run.engine = "varve";

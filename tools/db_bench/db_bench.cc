@@ -16,6 +16,7 @@
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <string>
 #include <system_error>
@@ -35,8 +36,9 @@
 
 DEFINE_string(benchmarks, "",
               "Benchmarks to run in this order, separated by commas; may be "
-              "given as plain arguments as well. Without any: fillrandom, "
-              "readrandom, readwhilewriting");
+              "given as plain arguments as well. NAME[X3-W2] runs it three "
+              "times, and two times before that without a report. Without "
+              "any: fillrandom, readrandom, readwhilewriting");
 DEFINE_string(engine, "varve",
               "Storage engine to run them on: varve, rocksdb, leveldb or "
               "lmdb; those of seeks over deleted entries run on pebble too");
@@ -404,6 +406,9 @@ Status CheckTogether() {
   if (FLAGS_reads == 0) {
     return Invalid("--reads=0: must be -1, for num, or at least 1");
   }
+  if (FLAGS_writes == 0 || FLAGS_deletes == 0) {
+    return Invalid("--writes and --deletes must be -1, for num, or at least 1");
+  }
   if (FLAGS_merge_keys == 0 || FLAGS_merge_keys > FLAGS_num) {
     return Invalid("--merge_keys must be -1, or from 1 to --num");
   }
@@ -508,10 +513,36 @@ std::string DescribeAll() {
          DescribeSeekRuns();
 }
 
+// A benchmark, and how often it is run: without a report first, and then with.
+struct BenchmarkTurns {
+  const Benchmark* benchmark = nullptr;
+  int warmups = 0;
+  int runs = 1;
+};
+
+// Removes "[X3-W2]", three runs after two without a report, from a name.
+Status TakeTurns(std::string* name, BenchmarkTurns* turns) {
+  const std::string all = *name;
+  const size_t open = all.find('[');
+  if (open == std::string::npos) return Status::OK();
+  name->resize(open);
+  const char* at = all.c_str() + open;
+  do {
+    const char letter = at[1];
+    char* end = nullptr;
+    const long count = strtol(at + 2, &end, 10);
+    if ((letter != 'X' && letter != 'W') || count < 1 || count > 1000) break;
+    (letter == 'X' ? turns->runs : turns->warmups) = static_cast<int>(count);
+    at = end;
+  } while (*at == '-');
+  if (strcmp(at, "]") == 0) return Status::OK();
+  return Invalid(all + ": must be as " + *name + "[X3-W2]");
+}
+
 // The benchmarks to run: all of one kind, since `benchmarks` share a
 // database, and each of `seeks` has one of its own.
 struct Chosen {
-  std::vector<const Benchmark*> benchmarks;
+  std::vector<BenchmarkTurns> benchmarks;
   std::vector<const SeekRun*> seeks;
 };
 
@@ -521,14 +552,20 @@ Status Choose(int argc, char** argv, Chosen* chosen) {
   AppendSplit(FLAGS_benchmarks, &names);
   for (int i = 1; i < argc; ++i) AppendSplit(argv[i], &names);
   if (names.empty()) names = {"fillrandom", "readrandom", "readwhilewriting"};
-  for (const std::string& name : names) {
+  for (std::string& name : names) {
+    BenchmarkTurns turns;
+    const Status status = TakeTurns(&name, &turns);
+    if (!status.ok()) return status;
     if (const Benchmark* const benchmark = FindBenchmark(name)) {
       if (FLAGS_readonly && WritesTo(*benchmark)) {
         return Invalid(name + " writes, which --readonly excludes");
       }
-      chosen->benchmarks.push_back(benchmark);
+      turns.benchmark = benchmark;
+      chosen->benchmarks.push_back(turns);
     } else if (const SeekRun* const seeks = FindSeekRun(name)) {
       chosen->seeks.push_back(seeks);
+    } else if (const char* const reason = ReasonOfLack(name)) {
+      return Invalid("benchmark '" + name + "' is missing: " + reason);
     } else {
       return Invalid("unknown benchmark '" + name + "'; there are:\n" +
                      DescribeAll());
@@ -777,10 +814,10 @@ Status StopTrace() {
   return status.Annotate(FLAGS_trace);
 }
 
-Status RunEach(const std::vector<const Benchmark*>& benchmarks,
+Status RunEach(const std::vector<BenchmarkTurns>& benchmarks,
                Workload* workload, std::vector<BenchmarkResult>* all) {
   std::vector<BenchmarkResult>& results = *all;
-  for (const Benchmark* benchmark : benchmarks) {
+  for (const auto& [benchmark, warmups, runs] : benchmarks) {
     if (workload->NeedsFill(*benchmark)) {
       printf(
           "The database is new: filling it first "
@@ -789,16 +826,26 @@ Status RunEach(const std::vector<const Benchmark*>& benchmarks,
       if (!status.ok()) return status.Annotate(results.back().name);
       Report(results.back());
     }
-    Status status = workload->Run(*benchmark, &results.emplace_back());
-    if (!status.ok()) return status.Annotate(results.back().name);
-    Report(results.back());
-    status = trace::Flush();
-    if (!status.ok()) return status.Annotate(FLAGS_trace);
+    for (int turn = -warmups; turn < runs; ++turn) {
+      Status status = workload->Run(*benchmark, &results.emplace_back());
+      if (!status.ok()) return status.Annotate(results.back().name);
+      if (turn < 0) {
+        results.pop_back();
+      } else {
+        Report(results.back());
+      }
+      status = trace::Flush();
+      if (!status.ok()) return status.Annotate(FLAGS_trace);
+    }
+    if (runs > 1) {
+      fputs(FormatRuns(results.data() + results.size() - runs, runs).c_str(),
+            stdout);
+    }
   }
   return Status::OK();
 }
 
-Status RunAll(const std::vector<const Benchmark*>& benchmarks,
+Status RunAll(const std::vector<BenchmarkTurns>& benchmarks,
               const BenchRun& run, Engine* engine, Workload* workload) {
   std::vector<BenchmarkResult> results;
   const Status status = RunEach(benchmarks, workload, &results);

@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <cinttypes>
+#include <cmath>
 #include <cstdio>
 #include <ctime>
 
@@ -209,6 +210,35 @@ std::string FormatResult(const BenchmarkResult& result) {
     AppendFormat(&text, "Microseconds per %s:\n", result.operation.c_str());
     text.append(PercentilesOfRocksDb(result.latency_ns->ToString(1000)));
   }
+  return text;
+}
+
+std::string FormatRuns(const BenchmarkResult* results, int count) {
+  std::vector<double> rates;
+  double sum = 0;
+  double bytes = 0;
+  for (int i = 0; i < count; ++i) {
+    const BenchmarkResult& result = results[i];
+    rates.push_back(PerSecond(static_cast<double>(result.operations),
+                              result.elapsed_seconds));
+    sum += rates.back();
+    bytes += PerSecond(static_cast<double>(result.bytes) / kMebibyte,
+                       result.elapsed_seconds);
+  }
+  const double mean = sum / count;
+  double squares = 0;
+  for (const double rate : rates) squares += (rate - mean) * (rate - mean);
+  const double error = 1.96 * std::sqrt(squares / (count - 1) / count);
+  std::sort(rates.begin(), rates.end());
+  const size_t middle = rates.size() / 2;
+  const double median =
+      count % 2 == 1 ? rates[middle] : (rates[middle - 1] + rates[middle]) / 2;
+  std::string text;
+  AppendFormat(&text,
+               "%s [AVG    %d runs] : %.0f (\xC2\xB1 %.0f) ops/sec; %6.1f "
+               "MB/sec\n%s [MEDIAN %d runs] : %.0f ops/sec\n",
+               results->name.c_str(), count, mean, error, bytes / count,
+               results->name.c_str(), count, median);
   return text;
 }
 

@@ -36,6 +36,10 @@ std::string FormatHeader(const BenchRun& run);
 // --histogram.
 std::string FormatResult(const BenchmarkResult& result);
 
+// Returns the lines of the mean, with the bounds that it is within in 95 of 100
+// cases, and of the median. REQUIRES: count > 1.
+std::string FormatRuns(const BenchmarkResult* results, int count);
+
 // Returns the line that --cpu_time prints.
 std::string FormatCpuTime(const CpuTime& used);
 

@@ -17,11 +17,15 @@ namespace varve {
 
 namespace {
 
-// RocksDB's names of flags that set an option of another name.
+// RocksDB's names of flags that set an option of another name, and the text
+// that stands for true if the option is no boolean.
 constexpr struct {
   const char* flag;
   const char* option;
+  const char* text = nullptr;
 } kRenamed[] = {
+    {"partition_index", "index_type", "kTwoLevelIndexSearch"},
+    {"use_hash_search", "index_type", "kHashSearch"},
     {"ttl_seconds", "ttl"},
     {"wal_ttl_seconds", "WAL_ttl_seconds"},
     {"wal_size_limit_MB", "WAL_size_limit_MB"},
@@ -171,7 +175,7 @@ constexpr struct {
      "tiered_adm_policy=* secondary_cache_uri= cache_uri= read_cache_path= "
      "read_cache_size=* read_cache_direct_write=true|* "
      "read_cache_direct_read=true|*"},
-    {Lack::kRefused, "writes do not fill Varve's block cache",
+    {Lack::kAccepted, "flushes do not fill Varve's block cache",
      "prepopulate_block_cache=0"},
 
     // ---- Tables ----
@@ -186,7 +190,6 @@ constexpr struct {
      "separate_key_value_in_data_block=false use_data_block_hash_index=false "
      "data_block_hash_table_util_ratio=* index_shortening_mode=* "
      "index_with_first_key=false use_trie_index=false "
-     "use_hash_search=false partition_index=false "
      "decouple_partitioned_filters=false "
      "use_ribbon_filter=false file_checksum=false"},
     {Lack::kAccepted, "Varve searches the blocks of an index in its own way",
@@ -225,10 +228,10 @@ constexpr struct {
     {Lack::kRefused, "Varve keeps logs in the database's directory",
      "wal_dir="},
     {Lack::kRefused, "Varve does not compress logs", "wal_compression=none"},
-    {Lack::kRefused, "flushes and compactions write by the page cache",
+    {Lack::kAccepted, "flushes and compactions use the page cache",
      "use_direct_io_for_flush_and_compaction=false "
      "use_direct_io_for_compaction_reads=false"},
-    {Lack::kRefused, "Varve reads tables by calls, not by mapping them",
+    {Lack::kAccepted, "Varve reads tables by calls, not by mapping them",
      "mmap_read=false"},
     {Lack::kAccepted, "Varve reads and writes files in its own way",
      "advise_random_on_open=true|* random_access_max_buffer_size=* "
@@ -452,10 +455,18 @@ bool GetGiven(const std::string& name, std::string* value) {
   return true;
 }
 
+// `text`: null, or what stands for true.
 void AppendGiven(const std::string& flag, const std::string& option,
-                 OptionList* options, std::string* notes) {
+                 const char* text, OptionList* options, std::string* notes) {
+  // With this level, RocksDB leaves it to the compression library.
+  constexpr char kDefaultLevel[] = "32767";
   std::string value;
   if (!GetGiven(flag, &value)) return;
+  if (text != nullptr) {
+    if (value != "true") return;
+    value = text;
+  }
+  if (option == "compression_level" && value == kDefaultLevel) value = "0";
   if (option == "num_levels" && atoi(value.c_str()) > kNumLevels) {
     notes->append("--num_levels=" + value + ": Varve has " +
                   std::to_string(kNumLevels) + " levels at most, and uses " +
@@ -488,7 +499,11 @@ void RegisterFlags(int count, char** arguments) {
     Named().emplace(argument.substr(start, end - start));
   }
   for (const auto& renamed : kRenamed) {
-    RegisterOption(renamed.flag, *FindOption(renamed.option));
+    if (renamed.text != nullptr) {
+      Register(renamed.flag, false, renamed.option);
+    } else {
+      RegisterOption(renamed.flag, *FindOption(renamed.option));
+    }
   }
   for (const OptionRow& row : kOptionTable) RegisterOption(row.name, row);
   for (const auto& group : kLacking) {
@@ -507,10 +522,10 @@ void RegisterFlags(int count, char** arguments) {
 
 Status CollectFlags(OptionList* options, std::string* notes) {
   for (const auto& renamed : kRenamed) {
-    AppendGiven(renamed.flag, renamed.option, options, notes);
+    AppendGiven(renamed.flag, renamed.option, renamed.text, options, notes);
   }
   for (const OptionRow& row : kOptionTable) {
-    AppendGiven(row.name, row.name, options, notes);
+    AppendGiven(row.name, row.name, nullptr, options, notes);
   }
   Status status;
   for (const auto& group : kLacking) {
@@ -550,6 +565,16 @@ OptionList GivenFlags() {
     if (GetGiven(flag.name, &value)) given.emplace_back(flag.name, value);
   }
   return given;
+}
+
+const char* ReasonOfLack(const std::string& benchmark) {
+  const char* reason = nullptr;
+  for (const auto& group : kLackingBenchmarks) {
+    ForEachFlag(group.names, [&](const std::string& name, const std::string&) {
+      if (name == benchmark) reason = group.reason;
+    });
+  }
+  return reason;
 }
 
 std::string DescribeRocksDbFlags() {

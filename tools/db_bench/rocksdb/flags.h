@@ -39,6 +39,9 @@ void CollectDefinedFlags(OptionList* options);
 // that were given.
 OptionList GivenFlags();
 
+// Returns why a benchmark of RocksDB's db_bench is missing here, or null.
+const char* ReasonOfLack(const std::string& benchmark);
+
 // Returns tables in Markdown: RocksDB's flags and benchmarks, and for each
 // whether it works, is accepted or is refused, with the reason.
 std::string DescribeRocksDbFlags();
