@@ -136,7 +136,7 @@ TEST_F(DbBenchFlagsTest, RefusesWhatWouldBeAnotherRun) {
                               "--user_timestamp_size=8",
                               "--format_version=2",
                               "--num_multi_db=2",
-                              "--value_size_distribution_type=normal",
+                              "--value_size_distribution_type=odd",
                               "--num_levels=x",
                               "--level0_file_num_compaction_trigger=y",
                               "--readonly",
@@ -168,7 +168,7 @@ TEST_F(DbBenchFlagsTest, RefusesWhatWouldBeAnotherRun) {
   EXPECT_EQ(test::ReadDirectory(database_), before);
 }
 
-// All that need no long time; DbBenchTest has those of more engines.
+// Leaves out the ones that take long.
 TEST_F(DbBenchFlagsTest, RunsEachBenchmark) {
   std::vector<std::string> arguments = {
       "--merge_operator=put", "--transaction_db",    "--threads=2",
@@ -267,6 +267,43 @@ TEST_F(DbBenchFlagsTest, OpensFamiliesKeysAndOperatorsOfOthers) {
   }
   EXPECT_THAT(Out({"--use_existing_db", "flush", "compact", "readseq"}),
               ContainsRegex("readseq +:[^\n]* 50 operations;"));
+}
+
+TEST_F(DbBenchFlagsTest, DeletesRangesBetweenWrites) {
+  for (const char* single :
+       {"--noexpand_range_tombstones", "--expand_range_tombstones"}) {
+    const std::string out =
+        Out({single, "--seed=3", "--num=10000", "--writes=10000",
+             "--writes_per_range_tombstone=100", "--max_num_range_tombstones=3",
+             "--writes_before_delete_range=9000", "--range_tombstone_width=500",
+             "fillseq", "readseq"});
+    std::smatch match;
+    ASSERT_TRUE(std::regex_search(
+        out, match, std::regex("readseq +:[^\n]* ([0-9]+) operations;")))
+        << out;
+    // At least one range begins before the end, and three are no more keys.
+    EXPECT_GE(std::stoi(match[1]), 8500);
+    EXPECT_LT(std::stoi(match[1]), 10000);
+  }
+}
+
+TEST_F(DbBenchFlagsTest, ReadsAtARateAndPrefersKeys) {
+  const std::string out =
+      Out({"--num=2000", "--reads=500", "--benchmark_read_rate_limit=100000000",
+           "--read_random_exp_range=8", "filluniquerandom", "readrandom",
+           "multireadrandom", "seekrandom"});
+  EXPECT_THAT(out, ContainsRegex("readrandom +:[^\n]*[(]500 of 500 found"));
+  EXPECT_THAT(out, ContainsRegex("seekrandom +:[^\n]*[(]500 of 500 found"));
+}
+
+TEST_F(DbBenchFlagsTest, ValuesDifferInSize) {
+  for (const char* kind : {"uniform", "normal"}) {
+    const std::string out =
+        Out({std::string("--value_size_distribution_type=") + kind,
+             "--value_size_min=10", "--value_size_max=1010", "fillseq",
+             "readseq", "--report_json=" + directory_.Sub("report")});
+    EXPECT_THAT(out, ContainsRegex("readseq +:[^\n]* 1000 operations;"));
+  }
 }
 
 TEST_F(DbBenchFlagsTest, RepeatsABenchmark) {

@@ -98,6 +98,24 @@ TEST(WorkloadDataTest, ValuesCompressToTheRatio) {
   }
 }
 
+TEST(WorkloadDataTest, ValuesHaveRandomSizesInTheirBounds) {
+  const std::string bytes(5000, 'v');
+  const auto deviation = [&](ValueSizes::Kind kind) {
+    ValueSource values(bytes, {.kind = kind, .min = 100, .max = 1300}, 5);
+    double squares = 0;
+    for (int i = 0; i < 2000; ++i) {
+      const size_t size = values.Next().size();
+      EXPECT_GE(size, 100u);
+      EXPECT_LE(size, 1300u);
+      squares += (static_cast<double>(size) - 700) *
+                 (static_cast<double>(size) - 700) / 2000;
+    }
+    return std::sqrt(squares);
+  };
+  EXPECT_NEAR(deviation(ValueSizes::kUniform), 346, 20);
+  EXPECT_NEAR(deviation(ValueSizes::kNormal), 100, 10);
+}
+
 TEST(WorkloadDataTest, ValuesStartAgainAtTheEnd) {
   ValueSource values("abcde", 2);
   EXPECT_EQ(values.Next().ToString(), "ab");

@@ -92,6 +92,12 @@ DEFINE_int64(keys_per_prefix, 0,
 DEFINE_bool(text_keys, false,
             "Keys are hexadecimal numbers in capital letters, not bytes");
 DEFINE_int64(value_size, 100, "Bytes of a value");
+DEFINE_string(
+    value_size_distribution_type, "fixed",
+    "Of the sizes of values: fixed (value_size), or uniform or normal "
+    "from value_size_min to value_size_max");
+DEFINE_int64(value_size_min, 100, "The fewest bytes of a value of random size");
+DEFINE_int64(value_size_max, 102400, "The most bytes of one, up to 1 MiB");
 DEFINE_double(compression_ratio, 0.5,
               "Values that compress to this part of their size");
 DEFINE_int64(batch_size, 1,
@@ -121,6 +127,21 @@ DEFINE_bool(use_tailing_iterator, false,
 DEFINE_double(seek_scale, 1,
               "Multiplies the number of seeks and the times of the benchmarks "
               "of seeks over deleted entries");
+DEFINE_double(read_random_exp_range, 0,
+              "Reads prefer some of the random keys: number num * e^-x for a "
+              "random x up to this. 0: all are as likely");
+DEFINE_int64(writes_per_range_tombstone, 0,
+             "Writes of a writing benchmark between deletions of ranges; 0: no "
+             "such deletions");
+DEFINE_int64(writes_before_delete_range, 0, "Writes before the first of them");
+DEFINE_int64(range_tombstone_width, 100, "Keys of such a range");
+DEFINE_int64(max_num_range_tombstones, 0,
+             "The most such deletions of each thread");
+DEFINE_bool(expand_range_tombstones, false,
+            "Delete the keys of the range one by one");
+DEFINE_int64(benchmark_read_rate_limit, 0,
+             "Reads a second of readrandom, multireadrandom, seekrandom and "
+             "those with writers beside; 0: as many as they can");
 DEFINE_int64(merge_keys, -1,
              "Keys that mergerandom and readrandommergerandom use: the first "
              "ones of num; -1: all");
@@ -339,6 +360,20 @@ Status CheckBounds() {
       {"readwritepercent", static_cast<double>(FLAGS_readwritepercent), 0, 100},
       {"deletepercent", static_cast<double>(FLAGS_deletepercent), 0,
        static_cast<double>(100 - FLAGS_readwritepercent)},
+      {"value_size_max", static_cast<double>(FLAGS_value_size_max), 0, 1 << 20},
+      {"value_size_min", static_cast<double>(FLAGS_value_size_min), 0,
+       static_cast<double>(FLAGS_value_size_max)},
+      {"read_random_exp_range", FLAGS_read_random_exp_range, 0, 1000},
+      {"writes_per_range_tombstone",
+       static_cast<double>(FLAGS_writes_per_range_tombstone), 0, 1e15},
+      {"writes_before_delete_range",
+       static_cast<double>(FLAGS_writes_before_delete_range), 0, 1e15},
+      {"range_tombstone_width",
+       static_cast<double>(FLAGS_range_tombstone_width), 1, 1e9},
+      {"max_num_range_tombstones",
+       static_cast<double>(FLAGS_max_num_range_tombstones), 0, 1e15},
+      {"benchmark_read_rate_limit",
+       static_cast<double>(FLAGS_benchmark_read_rate_limit), 0, 1e15},
       {"numdistinct", static_cast<double>(FLAGS_numdistinct), 1, 1e15},
       {"transaction_sets", static_cast<double>(FLAGS_transaction_sets), 1,
        9999},
@@ -449,6 +484,13 @@ Status CheckTogether() {
   }
   if (FLAGS_sync && FLAGS_disable_wal) {
     return Invalid("--sync and --disable_wal contradict each other");
+  }
+  if (FLAGS_value_size_distribution_type != "fixed" &&
+      FLAGS_value_size_distribution_type != "uniform" &&
+      FLAGS_value_size_distribution_type != "normal") {
+    return Invalid(
+        "--value_size_distribution_type=" + FLAGS_value_size_distribution_type +
+        ": must be fixed, uniform or normal");
   }
   if (FLAGS_readonly && !FLAGS_use_existing_db) {
     return Invalid("--readonly needs --use_existing_db");
@@ -624,6 +666,22 @@ WorkloadConfig MakeWorkloadConfig() {
       FLAGS_merge_keys < 0 ? FLAGS_num : FLAGS_merge_keys);
   config.merge_percent = static_cast<uint64_t>(FLAGS_mergereadpercent);
   config.seek_nexts = static_cast<uint64_t>(FLAGS_seek_nexts);
+  config.value_sizes = {
+      .kind = FLAGS_value_size_distribution_type == "fixed" ? ValueSizes::kFixed
+              : FLAGS_value_size_distribution_type == "uniform"
+                  ? ValueSizes::kUniform
+                  : ValueSizes::kNormal,
+      .min = static_cast<size_t>(FLAGS_value_size_min),
+      .max = static_cast<size_t>(FLAGS_value_size_max)};
+  config.read_skew = FLAGS_read_random_exp_range;
+  config.reads_per_second =
+      static_cast<uint64_t>(FLAGS_benchmark_read_rate_limit);
+  config.range_deletions = {
+      .interval = static_cast<uint64_t>(FLAGS_writes_per_range_tombstone),
+      .writes_before = static_cast<uint64_t>(FLAGS_writes_before_delete_range),
+      .keys = static_cast<uint64_t>(FLAGS_range_tombstone_width),
+      .most = static_cast<uint64_t>(FLAGS_max_num_range_tombstones),
+      .single = FLAGS_expand_range_tombstones};
   config.reverse = FLAGS_reverse_iterator;
   config.read_stride = static_cast<uint64_t>(FLAGS_multiread_stride);
   config.read_percent = static_cast<uint64_t>(FLAGS_readwritepercent);
@@ -667,7 +725,9 @@ EngineConfig MakeEngineConfig() {
   }
   config.entries = static_cast<uint64_t>(FLAGS_num);
   config.key_bytes = static_cast<size_t>(FLAGS_key_size);
-  config.value_bytes = static_cast<size_t>(FLAGS_value_size);
+  config.value_bytes = static_cast<size_t>(
+      FLAGS_value_size_distribution_type == "fixed" ? FLAGS_value_size
+                                                    : FLAGS_value_size_max);
   config.column_families = static_cast<uint32_t>(FLAGS_num_column_families);
   config.compression = FLAGS_compression_type;
   config.cache_bytes = static_cast<size_t>(FLAGS_cache_size);

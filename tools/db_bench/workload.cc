@@ -868,7 +868,10 @@ Status Workload::RunOnce(const Benchmark& benchmark, BenchmarkResult* result) {
 Status Workload::RunThreads(const Benchmark& benchmark, int thread_count,
                             BenchmarkResult* result) {
   WorkloadConfig config = config_;
-  if (benchmark.value_bytes > 0) config.value_bytes = benchmark.value_bytes;
+  if (benchmark.value_bytes > 0) {
+    config.value_bytes = benchmark.value_bytes;
+    config.value_sizes.kind = ValueSizes::kFixed;
+  }
   if (benchmark.write_batch > 0) config.write_batch = benchmark.write_batch;
   if (config.writes == 0) config.writes = config.entries;
   if (config.mixed == 0) config.mixed = config.entries;
@@ -878,6 +881,7 @@ Status Workload::RunThreads(const Benchmark& benchmark, int thread_count,
                       .order = benchmark.order,
                       .operations = OperationsOf(benchmark, config),
                       .threads = thread_count,
+                      .writes = benchmark.writes,
                       .keys = keys_.empty() ? nullptr : &keys_};
   if (benchmark.part > 0) {
     context.operations =

@@ -55,6 +55,17 @@ struct MixConfig {
   int64_t max_scan = 10000;
 };
 
+// The deletions of ranges that writing benchmarks do between their writes: one
+// of `keys` keys after each `interval` writes, if that is not zero.
+struct RangeDeletions {
+  uint64_t interval = 0;
+  uint64_t writes_before = 0;
+  uint64_t keys = 100;
+  uint64_t most = 0;
+  // Deletes the keys one by one.
+  bool single = false;
+};
+
 struct WorkloadConfig {
   // Keys are numbered [0, entries).
   uint64_t entries = 0;
@@ -75,6 +86,8 @@ struct WorkloadConfig {
   // Keys are text, and have no prefix.
   bool text_keys = false;
   size_t value_bytes = 0;
+  // How the sizes of values differ, if they do.
+  ValueSizes value_sizes;
   double compression_ratio = 0.5;
   // Column families. Key number n belongs to family n % column_families.
   uint32_t column_families = 1;
@@ -111,8 +124,14 @@ struct WorkloadConfig {
   MixConfig mix;
   // Takes random keys from the existing database.
   bool use_existing_keys = false;
-  // The limit of all writers together. 0 is unlimited.
+  // The limits of all threads together, of bytes that are written and of reads.
+  // 0 is unlimited.
   uint64_t write_bytes_per_second = 0;
+  uint64_t reads_per_second = 0;
+  // How much likelier some random keys of reads are than others: key number
+  // entries * e^-x for a random x up to this. 0: all are as likely.
+  double read_skew = 0;
+  RangeDeletions range_deletions;
   // Measures each operation.
   bool histogram = false;
   // The interval of reports to stderr, if it is not zero.

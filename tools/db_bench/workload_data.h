@@ -61,14 +61,39 @@ inline void WriteTextKey(uint64_t number, size_t key_bytes, char* key) {
 // `ratio` of their size. REQUIRES: 0 < ratio <= 1.
 std::string CompressibleBytes(uint64_t seed, double ratio, size_t bytes);
 
+// The sizes of values: `bytes` if kFixed, else random ones in [min, max]. Those
+// of kNormal are mostly in the middle.
+struct ValueSizes {
+  enum Kind : uint8_t { kFixed, kUniform, kNormal };
+
+  Kind kind = kFixed;
+  size_t bytes = 0;
+  size_t min = 0;
+  size_t max = 0;
+
+  size_t Choose(Random* random) const {
+    const uint64_t range = max - min + 1;
+    // The sum of twelve has a deviation of a twelfth of its range.
+    const int parts = kind == kNormal ? 12 : 1;
+    uint64_t sum = 0;
+    for (int i = 0; i < parts; ++i) sum += random->Uniform(range);
+    return min + sum / static_cast<uint64_t>(parts);
+  }
+};
+
 // Returns values, as consecutive pieces of the bytes.
 class ValueSource {
  public:
-  // REQUIRES: value_bytes <= bytes.size(). `bytes` must outlive this.
+  // REQUIRES: sizes.bytes <= bytes.size(). `bytes` must outlive this.
+  ValueSource(const Slice& bytes, const ValueSizes& sizes, uint64_t seed)
+      : bytes_(bytes), sizes_(sizes), random_(seed) {}
   ValueSource(const Slice& bytes, size_t value_bytes)
-      : bytes_(bytes), value_bytes_(value_bytes) {}
+      : ValueSource(bytes, ValueSizes{.bytes = value_bytes}, 0) {}
 
-  Slice Next() { return Next(value_bytes_); }
+  Slice Next() {
+    return Next(sizes_.kind == ValueSizes::kFixed ? sizes_.bytes
+                                                  : sizes_.Choose(&random_));
+  }
   // At most bytes.size() of them.
   Slice Next(size_t bytes) {
     if (bytes > bytes_.size()) bytes = bytes_.size();
@@ -80,7 +105,8 @@ class ValueSource {
 
  private:
   Slice bytes_;
-  size_t value_bytes_;
+  ValueSizes sizes_;
+  Random random_;
   size_t position_ = 0;
 };
 

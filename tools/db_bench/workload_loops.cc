@@ -9,11 +9,72 @@
 
 namespace varve {
 
+namespace {
+
+ValueSizes SizesOf(const WorkloadConfig& config) {
+  ValueSizes sizes = config.value_sizes;
+  sizes.bytes = config.value_bytes;
+  return sizes;
+}
+
+// Deletes ranges between the writes of a loop.
+class RangeDeleter {
+ public:
+  RangeDeleter(LoopContext* context, LoopThread* thread)
+      : context_(*context),
+        thread_(thread),
+        config_(context->config.range_deletions) {}
+
+  // Call it after `writes` more writes. Returns false after an error.
+  bool After(uint64_t writes) {
+    if (config_.interval == 0) return true;
+    writes_ += writes;
+    const uint64_t due =
+        writes_ < config_.writes_before
+            ? 0
+            : std::min(config_.most,
+                       (writes_ - config_.writes_before) / config_.interval);
+    for (; deleted_ < due && thread_->status.ok(); ++deleted_) Delete();
+    return thread_->status.ok();
+  }
+
+ private:
+  void Delete() {
+    EngineSession* const session = thread_->session.get();
+    const uint64_t first = thread_->random.Uniform(context_.config.entries);
+    if (config_.single) {
+      for (uint64_t i = 0; i < config_.keys; ++i) {
+        SetKey(context_, thread_, first + i);
+        session->Delete(thread_->key);
+      }
+    } else {
+      SetKey(context_, thread_, first + config_.keys);
+      end_ = thread_->key;
+      SetKey(context_, thread_, first);
+      if (!session->DeleteRange(thread_->key, end_)) {
+        thread_->status =
+            Status::NotSupported("the engine has no deletions of ranges");
+        return;
+      }
+    }
+    thread_->status = session->Commit();
+  }
+
+  const LoopContext& context_;
+  LoopThread* const thread_;
+  const RangeDeletions& config_;
+  std::string end_;
+  uint64_t writes_ = 0;
+  uint64_t deleted_ = 0;
+};
+
+}  // namespace
+
 LoopThread::LoopThread(const LoopContext& context, uint64_t seed,
                        Slice value_bytes,
                        std::unique_ptr<EngineSession> new_session)
     : random(seed),
-      values(value_bytes, context.config.value_bytes),
+      values(value_bytes, SizesOf(context.config), seed),
       key(context.config.key_bytes + (context.order == KeyOrder::kMissing),
           '0'),
       session(std::move(new_session)),
@@ -25,6 +86,7 @@ void WriteLoop(LoopContext* context, LoopThread* thread) {
   KeyNumbers numbers(*context, thread);
   BatchSizes sizes(*context);
   BatchFamilies families(context->config);
+  RangeDeleter ranges(context, thread);
   const Pacer pacer(context->config.write_bytes_per_second, context->threads);
   // relaxed: a thread that ends a little later does no harm.
   const auto wanted = [context] {
@@ -40,7 +102,7 @@ void WriteLoop(LoopContext* context, LoopThread* thread) {
       thread->bytes += thread->key.size() + value.size();
     }
     thread->status = thread->session->Commit();
-    return thread->status.ok() ? batch : 0;
+    return thread->status.ok() && ranges.After(batch) ? batch : 0;
   };
   Repeat(context, thread, write,
          [&] { return pacer.Wait(thread->bytes, wanted); });
@@ -111,7 +173,7 @@ void ReadRandomLoop(LoopContext* context, LoopThread* thread) {
   EngineSession* const session = thread->session.get();
   uint64_t found = 0;
   uint64_t bytes = 0;
-  Repeat(context, thread, [&]() -> uint64_t {
+  RepeatReads(context, thread, [&]() -> uint64_t {
     SetKey(*context, thread, numbers.Next());
     const Slice key(thread->key);
     Slice value;
@@ -140,7 +202,7 @@ void MultiReadLoop(LoopContext* context, LoopThread* thread) {
   const bool has_families =
       config.column_families > 1 && context->keys == nullptr;
   std::vector<uint32_t> families(batch);
-  Repeat(context, thread, [&]() -> uint64_t {
+  RepeatReads(context, thread, [&]() -> uint64_t {
     uint64_t number = 0;
     for (size_t i = 0; i < batch; ++i) {
       number = i == 0 || stride == 0 ? numbers.Next()
@@ -175,7 +237,7 @@ void SeekLoop(LoopContext* context, LoopThread* thread) {
   const bool reverse = config.reverse;
   // Values are copied so that reading them is paid for.
   char copy[256];
-  Repeat(context, thread, [&]() -> uint64_t {
+  RepeatReads(context, thread, [&]() -> uint64_t {
     const uint64_t number = numbers.Next();
     SetKey(*context, thread, number);
     if (context->keys == nullptr) {

@@ -40,6 +40,7 @@ struct LoopContext {
   // duration.
   uint64_t operations;
   int threads;  // Threads that run the same loop.
+  bool writes = false;
   // The keys to take in place of the numbered ones, if not empty.
   const std::vector<std::string>* keys = nullptr;
   // Set when a thread has failed, so that the others end early.

@@ -35,7 +35,7 @@ void Checksum(LoopContext* context, LoopThread* thread, ChecksumType type) {
   });
 }
 
-// Sets *type to that of --compression_type.
+// Sets *type to the type of --compression_type.
 bool FindType(LoopContext* context, LoopThread* thread, CompressionType* type) {
   for (const CompressionTypeName& known : kCompressionNames) {
     if (context->config.compression != known.name) continue;
@@ -46,8 +46,8 @@ bool FindType(LoopContext* context, LoopThread* thread, CompressionType* type) {
   return false;
 }
 
-// What does not shrink by an eighth is not stored compressed, so there is
-// nothing to measure.
+// There is nothing to measure for blocks that do not shrink by an eighth: they
+// are stored as they are.
 Status NotCompressible() {
   return Status::NotSupported("blocks that do not shrink are not compressed");
 }

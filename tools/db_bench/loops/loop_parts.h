@@ -1,11 +1,12 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What the loops of db_bench are made of.
+// The common parts of the loops of db_bench.
 
 #include <algorithm>
 #include <bit>
 #include <chrono>
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -103,6 +104,9 @@ class KeyNumbers {
   KeyNumbers(const LoopContext& context, LoopThread* thread)
       : order_(context.order),
         entries_(EntriesOf(context)),
+        skew_(context.order == KeyOrder::kRandom && !context.writes
+                  ? context.config.read_skew
+                  : 0),
         random_(&thread->random),
         permutation_(entries_, thread->permutation_seed) {}
 
@@ -113,11 +117,21 @@ class KeyNumbers {
       case KeyOrder::kUniqueRandom:
         return permutation_.At(next_++ % entries_);
       default:
-        return random_->Uniform(entries_);
+        return skew_ == 0 ? random_->Uniform(entries_) : NextSkewed();
     }
   }
 
  private:
+  uint64_t NextSkewed() {
+    constexpr uint64_t kParts = uint64_t{1} << 53;
+    constexpr uint64_t kPrime = 0x5BD1E995;
+    const double part = static_cast<double>(random_->Uniform(kParts)) /
+                        static_cast<double>(kParts);
+    const auto rank = static_cast<uint64_t>(std::exp(-part * skew_) *
+                                            static_cast<double>(entries_));
+    // The likely ones are not neighbors.
+    return rank * kPrime % entries_;
+  }
   static uint64_t EntriesOf(const LoopContext& context) {
     const uint64_t all =
         context.keys != nullptr ? context.keys->size() : context.config.entries;
@@ -137,18 +151,18 @@ class KeyNumbers {
 
   KeyOrder order_;
   uint64_t entries_;
+  double skew_;
   Random* random_;
   Permutation permutation_;
   uint64_t next_ = 0;
 };
 
-// Keeps a thread's writes to its share of the rate.
+// Keeps a thread's writes or reads to its share of the rate.
 class Pacer {
  public:
-  // Never waits if the rate is zero.
-  Pacer(uint64_t bytes_per_second, int threads)
-      : rate_(static_cast<double>(bytes_per_second) / threads),
-        start_(Clock::now()) {}
+  // Never waits if the rate, of bytes or operations, is zero.
+  Pacer(uint64_t rate, int threads)
+      : rate_(static_cast<double>(rate) / threads), start_(Clock::now()) {}
 
   // Waits until `bytes` in total are due, or `wanted` returns false. Returns
   // false if there is nothing to wait for.
@@ -170,6 +184,30 @@ class Pacer {
   double rate_;
   Clock::time_point start_;
 };
+
+// Repeat for reads, which WorkloadConfig::reads_per_second limits.
+template <typename Operation>
+void RepeatReads(LoopContext* context, LoopThread* thread,
+                 Operation operation) {
+  if (context->config.reads_per_second == 0) {
+    Repeat(context, thread, operation);
+    return;
+  }
+  const Pacer pacer(context->config.reads_per_second, context->threads);
+  // relaxed: a thread that ends a little later does no harm.
+  const auto wanted = [context] {
+    return !context->stop.load(std::memory_order_relaxed);
+  };
+  uint64_t reads = 0;
+  Repeat(
+      context, thread,
+      [&] {
+        const uint64_t done = operation();
+        reads += done;
+        return done;
+      },
+      [&] { return pacer.Wait(reads, wanted); });
+}
 
 inline void SetKey(const WorkloadConfig& config, uint64_t number,
                    size_t key_bytes, char* key) {

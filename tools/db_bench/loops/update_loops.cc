@@ -33,7 +33,7 @@ void Update(LoopContext* context, LoopThread* thread, Make make) {
          [&] { return pacer.Wait(thread->bytes, wanted); });
 }
 
-// What the next operation of a mix is. Of each 100, the reads come first, then
+// The kinds of the operations of a mix. Of each 100, the reads come first, then
 // the writes.
 class Turns {
  public:

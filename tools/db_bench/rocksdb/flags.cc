@@ -17,8 +17,8 @@ namespace varve {
 
 namespace {
 
-// RocksDB's names of flags that set an option of another name, and the text
-// that stands for true if the option is no boolean.
+// RocksDB's names of flags that set an option of another name. With `text`, the
+// flag is a boolean, and sets the option to that text.
 constexpr struct {
   const char* flag;
   const char* option;
@@ -60,30 +60,35 @@ constexpr struct {
 // name of an option. The names that are options alone follow from the table of
 // options, so they are not here.
 constexpr const char* kDefinedNames =
-    "auto_prefix_mode batch_size benchmark_write_rate_limit benchmarks "
+    "auto_prefix_mode batch_size benchmark_read_rate_limit "
+    "benchmark_write_rate_limit benchmarks "
     "block_size bloom_bits cache_index_and_filter_blocks cache_size "
     "compression_ratio compression_type db deletepercent deletes disable_wal "
-    "duration finish_after_writes histogram iter_k iter_sigma iter_theta "
+    "duration expand_range_tombstones finish_after_writes histogram iter_k "
+    "iter_sigma iter_theta "
     "key_dist_a key_dist_b key_size keyrange_dist_a keyrange_dist_b "
     "keyrange_dist_c keyrange_dist_d keyrange_num keys_per_prefix "
-    "manual_wal_flush max_background_jobs max_write_buffer_number merge_keys "
+    "manual_wal_flush max_background_jobs max_num_range_tombstones "
+    "max_write_buffer_number merge_keys "
     "merge_operator mergereadpercent metadata_block_size min_level_to_compress "
     "mix_get_ratio mix_max_scan_len mix_max_value_size mix_put_ratio "
     "mix_seek_ratio mmap_write multiread_stride num num_column_families "
     "numdistinct open_files optimistic_transaction_db options_file "
     "partition_index_and_filters prefix_same_as_start prefix_size "
-    "progress_reports readahead_size readonly reads readwritepercent "
+    "progress_reports range_tombstone_width read_random_exp_range "
+    "readahead_size readonly reads readwritepercent "
     "report_file report_interval_seconds reverse_iterator seed seek_nexts "
     "statistics stats_interval stats_interval_seconds stats_level "
     "stats_per_interval subcompactions sync target_file_size_base threads "
     "total_order_seek transaction_db transaction_lock_timeout "
     "transaction_set_snapshot transaction_sets use_direct_reads "
     "use_existing_db use_existing_keys use_tailing_iterator value_k "
-    "value_sigma value_size value_theta verify_checksum write_buffer_size "
-    "writes";
+    "value_sigma value_size value_size_distribution_type value_size_max "
+    "value_size_min value_theta verify_checksum write_buffer_size writes "
+    "writes_before_delete_range writes_per_range_tombstone";
 
 enum class Lack : uint8_t {
-  // The flag tunes how the engine does its work. What is done and stored is the
+  // The flag tunes how the engine does its work. The run does and stores the
   // same without it.
   kAccepted,
   // Without the feature another workload would run, or other files be written.
@@ -270,24 +275,20 @@ constexpr struct {
     {Lack::kRefused, "db_bench runs on one database", "num_multi_db=0"},
     {Lack::kRefused, "the default family's keys come in turn with the others'",
      "num_hot_column_families=0 column_family_distribution="},
-    {Lack::kRefused, "all values of a run have one size",
-     "value_size_distribution_type=fixed value_size_min=* value_size_max=* "
+    {Lack::kRefused, "each value differs from the last one",
      "same_value_percentage=0"},
     {Lack::kRefused, "keys are compared as bytes",
      "use_uint64_comparator=false"},
-    {Lack::kRefused, "all keys are equally likely, but in mixgraph",
-     "read_random_exp_range=0 overwrite_probability=0 overwrite_window_size=*"},
-    {Lack::kRefused, "rates are constant, and of writes only",
+    {Lack::kRefused, "filluniquerandom writes each key once",
+     "overwrite_probability=0 overwrite_window_size=*"},
+    {Lack::kRefused, "rates are constant",
      "sine_write_rate=false sine_mix_rate=false sine_mix_rate_noise=* "
      "sine_a=* sine_b=* sine_c=* sine_d=* "
      "sine_write_rate_interval_milliseconds=* "
-     "sine_mix_rate_interval_milliseconds=* benchmark_read_rate_limit=0"},
-    {Lack::kRefused, "no benchmark deletes ranges while it writes",
-     "writes_per_range_tombstone=0 writes_before_delete_range=* "
-     "range_tombstone_width=* max_num_range_tombstones=* "
-     "expand_range_tombstones=true|* seek_nexts_to_delete=0"},
-    {Lack::kRefused, "seeks go without bounds and to stored keys",
-     "max_scan_distance=0 seek_missing_prefix=false"},
+     "sine_mix_rate_interval_milliseconds=*"},
+    {Lack::kRefused,
+     "seeks go without bounds to stored keys, and delete nothing",
+     "max_scan_distance=0 seek_missing_prefix=false seek_nexts_to_delete=0"},
     {Lack::kRefused, "transactions do not sleep", "transaction_sleep=0"},
     {Lack::kAccepted, "iterators see one state of the database as it is",
      "explicit_snapshot=false auto_refresh_iterator_with_snapshot=false"},
@@ -455,7 +456,7 @@ bool GetGiven(const std::string& name, std::string* value) {
   return true;
 }
 
-// `text`: null, or what stands for true.
+// With `text`, the flag is a boolean.
 void AppendGiven(const std::string& flag, const std::string& option,
                  const char* text, OptionList* options, std::string* notes) {
   // With this level, RocksDB leaves it to the compression library.

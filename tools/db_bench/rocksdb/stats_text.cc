@@ -17,7 +17,7 @@ double NumberOf(const std::map<std::string, std::string>& numbers,
   return found == numbers.end() ? 0 : strtod(found->second.c_str(), nullptr);
 }
 
-// The number behind `label`, or 0.
+// The number that follows `label`, or 0.
 double NumberAfter(const std::string& text, const char* label) {
   const size_t at = text.find(label);
   if (at == std::string::npos) return 0;
@@ -42,8 +42,8 @@ std::string Size(double bytes) {
   return text;
 }
 
-// A row of the table of levels. What RocksDB measures beside it, the CPU time
-// of compactions and blob files, is 0.
+// Appends a row of the table of levels. Varve measures no CPU time of
+// compactions and has no blob files, so these columns are 0.
 void AppendLevel(const std::map<std::string, std::string>& cfstats,
                  const std::string& level, std::string* out) {
   const auto get = [&](const char* name) {

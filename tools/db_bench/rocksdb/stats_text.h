@@ -9,7 +9,8 @@
 
 namespace varve {
 
-// `cfstats` is that of DB::GetMapProperty, `dbstats` the text of the property.
+// `cfstats` are the numbers of DB::GetMapProperty, and `dbstats` is the text of
+// the property.
 std::string FormatRocksDbStats(
     const std::map<std::string, std::string>& cfstats,
     const std::string& dbstats, double uptime_seconds);
