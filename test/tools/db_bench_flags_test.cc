@@ -141,7 +141,7 @@ TEST_F(DbBenchFlagsTest, RefusesWhatWouldBeAnotherRun) {
                               "--level0_file_num_compaction_trigger=y",
                               "--readonly",
                               "--use_existing_keys",
-                              "--deletepercent=11",
+                              "--deletepercent=101",
                               "--keyrange_num=0",
                               "--mix_get_ratio=0",
                               "--transaction_sets=0",

@@ -25,6 +25,7 @@
 #include "tools/db_bench/db_bench_report.h"
 #include "tools/db_bench/engine_adapter.h"
 #include "tools/db_bench/rocksdb/flags.h"
+#include "tools/db_bench/rocksdb/mix_flags.h"
 #include "tools/db_bench/seek_database.h"
 #include "tools/db_bench/seek_runs.h"
 #include "tools/db_bench/workload.h"
@@ -193,6 +194,10 @@ DEFINE_int32(max_write_buffer_number, 2,
              "Such updates in memory at a time, those on their way to a table "
              "included");
 DEFINE_int32(max_background_jobs, 2, "Flushes and compactions at a time");
+DEFINE_int32(max_background_compactions, -1,
+             "With max_background_flushes, in place of max_background_jobs: "
+             "the sum of both, of which one that is not given is 1");
+DEFINE_int32(max_background_flushes, -1, "See max_background_compactions");
 DEFINE_int32(subcompactions, 1,
              "Parts of one compaction that run at the same time, at most");
 DEFINE_bool(sync, false, "Every write waits until it is on the device");
@@ -277,57 +282,6 @@ namespace {
 constexpr uint64_t kDefaultReadBatch = 32;
 constexpr size_t kTraceBufferBytes = size_t{1} << 30;
 
-// The flags of mixgraph, which are in the struct that they fill.
-MixConfig mix_flags;
-constexpr struct {
-  const char* name;
-  double MixConfig::*field;
-  const char* help;
-} kMixFlags[] = {
-    {"mix_get_ratio", &MixConfig::get_ratio, "Of mixgraph, the part of gets"},
-    {"mix_put_ratio", &MixConfig::put_ratio, "Of mixgraph, the part of puts"},
-    {"mix_seek_ratio", &MixConfig::seek_ratio,
-     "Of mixgraph, the part of scans"},
-    {"keyrange_dist_a", &MixConfig::range_a,
-     "The heat of range x of keyrange_num is a * e^(b x) + c * e^(d x)"},
-    {"keyrange_dist_b", &MixConfig::range_b, "b of keyrange_dist_a"},
-    {"keyrange_dist_c", &MixConfig::range_c, "c of keyrange_dist_a"},
-    {"keyrange_dist_d", &MixConfig::range_d, "d of keyrange_dist_a"},
-    {"key_dist_a", &MixConfig::key_a, "The heat of key x is a * x^b"},
-    {"key_dist_b", &MixConfig::key_b, "b of key_dist_a"},
-    {"value_theta", &MixConfig::value_theta,
-     "Theta of the generalized Pareto distribution of the bytes of values"},
-    {"value_k", &MixConfig::value_k, "k of value_theta"},
-    {"value_sigma", &MixConfig::value_sigma, "Sigma of value_theta"},
-    {"iter_theta", &MixConfig::scan_theta,
-     "Theta of the same distribution of the entries of scans"},
-    {"iter_k", &MixConfig::scan_k, "k of iter_theta"},
-    {"iter_sigma", &MixConfig::scan_sigma, "Sigma of iter_theta"},
-};
-constexpr struct {
-  const char* name;
-  int64_t MixConfig::*field;
-  const char* help;
-} kMixNumbers[] = {
-    {"keyrange_num", &MixConfig::ranges, "Ranges of keys of mixgraph"},
-    {"mix_max_value_size", &MixConfig::max_value_bytes,
-     "The most bytes of a value of mixgraph"},
-    {"mix_max_scan_len", &MixConfig::max_scan,
-     "The most entries of a scan of mixgraph"},
-};
-
-void RegisterMixFlags() {
-  static MixConfig defaults;
-  const auto add = [](const auto& flags) {
-    for (const auto& flag : flags) {
-      gflags::FlagRegisterer(flag.name, flag.help, "tools/db_bench/db_bench.cc",
-                             &(mix_flags.*flag.field), &(defaults.*flag.field));
-    }
-  };
-  add(kMixFlags);
-  add(kMixNumbers);
-}
-
 // The options of flags that db_bench.cc does not define.
 OptionList option_flags;
 
@@ -343,94 +297,78 @@ Status CheckBound(const char* name, double value, double min, double max) {
   return Invalid(text);
 }
 
+// Checks the values of flags alone.
 Status CheckBounds() {
-  const struct {
+  constexpr struct {
     const char* name;
-    double value;
     double min;
     double max;
-  } bounds[] = {
-      {"num", static_cast<double>(FLAGS_num), 1, 1e15},
-      {"reads", static_cast<double>(FLAGS_reads), -1, 1e15},
-      {"writes", static_cast<double>(FLAGS_writes), -1, 1e15},
-      {"deletes", static_cast<double>(FLAGS_deletes), -1, 1e15},
-      {"multiread_stride", static_cast<double>(FLAGS_multiread_stride), 0,
-       1e15},
-      {"readahead_size", static_cast<double>(FLAGS_readahead_size), 0, 1 << 30},
-      {"readwritepercent", static_cast<double>(FLAGS_readwritepercent), 0, 100},
-      {"deletepercent", static_cast<double>(FLAGS_deletepercent), 0,
-       static_cast<double>(100 - FLAGS_readwritepercent)},
-      {"value_size_max", static_cast<double>(FLAGS_value_size_max), 0, 1 << 20},
-      {"value_size_min", static_cast<double>(FLAGS_value_size_min), 0,
-       static_cast<double>(FLAGS_value_size_max)},
-      {"read_random_exp_range", FLAGS_read_random_exp_range, 0, 1000},
-      {"writes_per_range_tombstone",
-       static_cast<double>(FLAGS_writes_per_range_tombstone), 0, 1e15},
-      {"writes_before_delete_range",
-       static_cast<double>(FLAGS_writes_before_delete_range), 0, 1e15},
-      {"range_tombstone_width",
-       static_cast<double>(FLAGS_range_tombstone_width), 1, 1e9},
-      {"max_num_range_tombstones",
-       static_cast<double>(FLAGS_max_num_range_tombstones), 0, 1e15},
-      {"benchmark_read_rate_limit",
-       static_cast<double>(FLAGS_benchmark_read_rate_limit), 0, 1e15},
-      {"numdistinct", static_cast<double>(FLAGS_numdistinct), 1, 1e15},
-      {"transaction_sets", static_cast<double>(FLAGS_transaction_sets), 1,
-       9999},
-      {"min_level_to_compress",
-       static_cast<double>(FLAGS_min_level_to_compress), -1, 6},
-      {"stats_interval", static_cast<double>(FLAGS_stats_interval), 0, 1e15},
-      {"report_interval_seconds",
-       static_cast<double>(FLAGS_report_interval_seconds), 0, 1e6},
-      {"keyrange_num", static_cast<double>(mix_flags.ranges), 1, 1 << 20},
-      {"mix_max_value_size", static_cast<double>(mix_flags.max_value_bytes), 1,
-       1 << 20},
-      {"mix_max_scan_len", static_cast<double>(mix_flags.max_scan), 1, 1e9},
-      {"mix_get_ratio", mix_flags.get_ratio, 0, 1e9},
-      {"mix_put_ratio", mix_flags.put_ratio, 0, 1e9},
-      {"mix_seek_ratio", mix_flags.seek_ratio, 0, 1e9},
-      {"threads", static_cast<double>(FLAGS_threads), 1, 1024},
-      {"duration", static_cast<double>(FLAGS_duration), 0, 1e8},
-      {"seed", static_cast<double>(FLAGS_seed), 0, 9e18},
-      {"key_size", static_cast<double>(FLAGS_key_size), 1, 65536},
-      {"prefix_size", static_cast<double>(FLAGS_prefix_size), 0, 65536},
-      {"keys_per_prefix", static_cast<double>(FLAGS_keys_per_prefix), 0, 1e15},
-      {"value_size", static_cast<double>(FLAGS_value_size), 0, 1 << 30},
-      {"compression_ratio", FLAGS_compression_ratio, 0.01, 1},
-      {"batch_size", static_cast<double>(FLAGS_batch_size), 1, 1 << 20},
-      {"num_column_families", static_cast<double>(FLAGS_num_column_families), 1,
-       10000},
-      {"batch_families", static_cast<double>(FLAGS_batch_families), 0, 10000},
-      {"seek_nexts", static_cast<double>(FLAGS_seek_nexts), 0, 1e9},
-      {"seek_scale", FLAGS_seek_scale, 0.001, 1000},
-      {"merge_keys", static_cast<double>(FLAGS_merge_keys), -1, 1e15},
-      {"mergereadpercent", static_cast<double>(FLAGS_mergereadpercent), 0, 100},
-      {"benchmark_write_rate_limit",
-       static_cast<double>(FLAGS_benchmark_write_rate_limit), 0, 1e15},
-      {"cache_size", static_cast<double>(FLAGS_cache_size), 0, 1e15},
-      {"block_size", static_cast<double>(FLAGS_block_size), 1, 16 << 20},
-      {"metadata_block_size", static_cast<double>(FLAGS_metadata_block_size), 1,
-       1 << 30},
-      {"bloom_bits", static_cast<double>(FLAGS_bloom_bits), -1, 100},
-      {"open_files", static_cast<double>(FLAGS_open_files), -1, 4 << 20},
-      {"target_file_size_base",
-       static_cast<double>(FLAGS_target_file_size_base), 1 << 10, 1 << 30},
-      {"write_buffer_size", static_cast<double>(FLAGS_write_buffer_size),
-       64 << 10, 68719476736.0},
-      {"max_write_buffer_number",
-       static_cast<double>(FLAGS_max_write_buffer_number), 2, 64},
-      {"max_background_jobs", static_cast<double>(FLAGS_max_background_jobs), 1,
-       64},
-      {"subcompactions", static_cast<double>(FLAGS_subcompactions), 1, 64},
-      {"stats_level", static_cast<double>(FLAGS_stats_level), 0, 5},
-      {"trace_sampling", FLAGS_trace_sampling, 0, 1},
-      {"trace_slower_than_us", static_cast<double>(FLAGS_trace_slower_than_us),
-       0, 1e12},
-      {"stats_interval_seconds",
-       static_cast<double>(FLAGS_stats_interval_seconds), 0, 1e6},
+  } kBounds[] = {
+      {"num", 1, 1e15},
+      {"reads", -1, 1e15},
+      {"writes", -1, 1e15},
+      {"deletes", -1, 1e15},
+      {"multiread_stride", 0, 1e15},
+      {"readahead_size", 0, 1 << 30},
+      {"readwritepercent", 0, 100},
+      {"deletepercent", 0, 100},
+      {"value_size_max", 0, 1 << 20},
+      {"value_size_min", 0, 1 << 20},
+      {"read_random_exp_range", 0, 1000},
+      {"writes_per_range_tombstone", 0, 1e15},
+      {"writes_before_delete_range", 0, 1e15},
+      {"range_tombstone_width", 1, 1e9},
+      {"max_num_range_tombstones", 0, 1e15},
+      {"benchmark_read_rate_limit", 0, 1e15},
+      {"numdistinct", 1, 1e15},
+      {"transaction_sets", 1, 9999},
+      {"min_level_to_compress", -1, 6},
+      {"stats_interval", 0, 1e15},
+      {"report_interval_seconds", 0, 1e6},
+      {"keyrange_num", 1, 1 << 20},
+      {"mix_max_value_size", 1, 1 << 20},
+      {"mix_max_scan_len", 1, 1e9},
+      {"mix_get_ratio", 0, 1e9},
+      {"mix_put_ratio", 0, 1e9},
+      {"mix_seek_ratio", 0, 1e9},
+      {"threads", 1, 1024},
+      {"duration", 0, 1e8},
+      {"seed", 0, 9e18},
+      {"key_size", 1, 65536},
+      {"prefix_size", 0, 65536},
+      {"keys_per_prefix", 0, 1e15},
+      {"value_size", 0, 1 << 30},
+      {"compression_ratio", 0.01, 1},
+      {"batch_size", 1, 1 << 20},
+      {"num_column_families", 1, 10000},
+      {"batch_families", 0, 10000},
+      {"seek_nexts", 0, 1e9},
+      {"seek_scale", 0.001, 1000},
+      {"merge_keys", -1, 1e15},
+      {"mergereadpercent", 0, 100},
+      {"benchmark_write_rate_limit", 0, 1e15},
+      {"cache_size", 0, 1e15},
+      {"block_size", 1, 16 << 20},
+      {"metadata_block_size", 1, 1 << 30},
+      {"bloom_bits", -1, 100},
+      {"open_files", -1, 4 << 20},
+      {"target_file_size_base", 1 << 10, 1 << 30},
+      {"write_buffer_size", 64 << 10, 68719476736.0},
+      {"max_write_buffer_number", 2, 64},
+      {"max_background_jobs", 1, 64},
+      {"max_background_compactions", -1, 1024},
+      {"max_background_flushes", -1, 1024},
+      {"subcompactions", 1, 64},
+      {"stats_level", 0, 5},
+      {"trace_sampling", 0, 1},
+      {"trace_slower_than_us", 0, 1e12},
+      {"stats_interval_seconds", 0, 1e6},
   };
-  for (const auto& bound : bounds) {
-    Status status = CheckBound(bound.name, bound.value, bound.min, bound.max);
+  for (const auto& [name, min, max] : kBounds) {
+    std::string value;
+    gflags::GetCommandLineOption(name, &value);
+    const Status status =
+        CheckBound(name, strtod(value.c_str(), nullptr), min, max);
     if (!status.ok()) return status;
   }
   return Status::OK();
@@ -492,6 +430,9 @@ Status CheckTogether() {
         "--value_size_distribution_type=" + FLAGS_value_size_distribution_type +
         ": must be fixed, uniform or normal");
   }
+  if (FLAGS_value_size_min > FLAGS_value_size_max) {
+    return Invalid("--value_size_min is above --value_size_max");
+  }
   if (FLAGS_readonly && !FLAGS_use_existing_db) {
     return Invalid("--readonly needs --use_existing_db");
   }
@@ -508,7 +449,8 @@ Status CheckTogether() {
                    (FLAGS_readonly ? "readonly" : option_flags.front().first) +
                    " is for --engine=varve and rocksdb only");
   }
-  if (mix_flags.get_ratio + mix_flags.put_ratio + mix_flags.seek_ratio <= 0) {
+  const MixConfig& mix = MixFlags();
+  if (mix.get_ratio + mix.put_ratio + mix.seek_ratio <= 0) {
     return Invalid("--mix_get_ratio, mix_put_ratio and mix_seek_ratio are 0");
   }
   Options options;
@@ -692,7 +634,7 @@ WorkloadConfig MakeWorkloadConfig() {
   config.transaction_snapshots = FLAGS_transaction_set_snapshot;
   config.block_bytes = static_cast<size_t>(FLAGS_block_size);
   config.compression = FLAGS_compression_type;
-  config.mix = mix_flags;
+  config.mix = MixFlags();
   config.use_existing_keys = FLAGS_use_existing_keys;
   config.stats_operations = static_cast<uint64_t>(FLAGS_stats_interval);
   config.engine_stats = FLAGS_stats_per_interval != 0;
@@ -738,6 +680,13 @@ EngineConfig MakeEngineConfig() {
   config.write_buffer_bytes = static_cast<size_t>(FLAGS_write_buffer_size);
   config.max_write_buffers = FLAGS_max_write_buffer_number;
   config.max_background_jobs = FLAGS_max_background_jobs;
+  if (gflags::GetCommandLineFlagInfoOrDie("max_background_jobs").is_default &&
+      (FLAGS_max_background_compactions > 0 ||
+       FLAGS_max_background_flushes > 0)) {
+    config.max_background_jobs =
+        std::min(64, std::max(1, FLAGS_max_background_compactions) +
+                         std::max(1, FLAGS_max_background_flushes));
+  }
   config.subcompactions = FLAGS_subcompactions;
   config.threads = FLAGS_threads;
   config.sync = FLAGS_sync;

@@ -61,8 +61,8 @@ inline void WriteTextKey(uint64_t number, size_t key_bytes, char* key) {
 // `ratio` of their size. REQUIRES: 0 < ratio <= 1.
 std::string CompressibleBytes(uint64_t seed, double ratio, size_t bytes);
 
-// The sizes of values: `bytes` if kFixed, else random ones in [min, max]. Those
-// of kNormal are mostly in the middle.
+// The sizes of values: `bytes` if kFixed, else random ones in [min, max], which
+// with kNormal are mostly near the middle.
 struct ValueSizes {
   enum Kind : uint8_t { kFixed, kUniform, kNormal };
 

@@ -1,6 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 // Loops that read keys and write them again.
 
+#include <algorithm>
 #include <charconv>
 #include <cinttypes>
 #include <cstdio>
@@ -39,8 +40,9 @@ class Turns {
  public:
   enum Kind : uint8_t { kRead, kWrite, kDelete };
 
+  // Deletions beyond 100 operations are left out.
   Turns(uint64_t reads, uint64_t deletes)
-      : reads_(reads), writes_(100 - reads - deletes) {}
+      : reads_(reads), writes_(100 - reads - std::min(deletes, 100 - reads)) {}
 
   Kind Next() {
     const uint64_t turn = turn_++ % 100;

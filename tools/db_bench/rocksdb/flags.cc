@@ -68,7 +68,8 @@ constexpr const char* kDefinedNames =
     "iter_sigma iter_theta "
     "key_dist_a key_dist_b key_size keyrange_dist_a keyrange_dist_b "
     "keyrange_dist_c keyrange_dist_d keyrange_num keys_per_prefix "
-    "manual_wal_flush max_background_jobs max_num_range_tombstones "
+    "manual_wal_flush max_background_compactions max_background_flushes "
+    "max_background_jobs max_num_range_tombstones "
     "max_write_buffer_number merge_keys "
     "merge_operator mergereadpercent metadata_block_size min_level_to_compress "
     "mix_get_ratio mix_max_scan_len mix_max_value_size mix_put_ratio "
@@ -118,8 +119,8 @@ constexpr struct {
     {Lack::kAccepted, "Varve picks the tables of a compaction by itself",
      "compaction_pri=* max_compaction_trigger_wakeup_seconds=* "
      "read_triggered_compaction_threshold=0"},
-    {Lack::kAccepted, "max_background_jobs is for flushes and compactions",
-     "max_background_compactions=-1 max_background_flushes=-1 "
+    {Lack::kAccepted,
+     "Varve starts as many threads as max_background_jobs says",
      "num_bottom_pri_threads=0 num_high_pri_threads=0 num_low_pri_threads=0"},
     {Lack::kAccepted, "compactions choose their readahead by themselves",
      "compaction_readahead_size=* compaction_fadvice=*"},
