@@ -907,7 +907,7 @@ Status Main(int argc, char** argv) {
   if (status.ok()) status = PreparePaths(run.engine_config);
   if (!status.ok()) return status;
   fputs(notices.c_str(), stderr);
-  if (FLAGS_use_existing_db &&
+  if (FLAGS_use_existing_db && !seeks &&
       gflags::GetCommandLineFlagInfoOrDie("num_column_families").is_default) {
     run.workload.column_families = run.engine_config.column_families =
         engine->CountFamilies(run.engine_config);
