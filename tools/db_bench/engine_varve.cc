@@ -418,6 +418,7 @@ class VarveEngine final : public Engine {
     options->max_open_files = config.open_files;
     options->target_file_size_base = config.target_file_bytes;
     options->use_direct_reads = config.use_direct_reads;
+    options->allow_mmap_reads = config.mmap_read;
     options->cache_index_and_filter_blocks = config.cache_metadata;
     if (config.partition_metadata) {
       options->index_type = IndexType::kTwoLevelIndexSearch;

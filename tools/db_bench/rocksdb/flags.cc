@@ -46,6 +46,7 @@ constexpr struct {
     {"open_files", "max_open_files", ""},
     {"target_file_size_base", "target_file_size_base", ""},
     {"use_direct_reads", "use_direct_reads", ""},
+    {"mmap_read", "allow_mmap_reads", ""},
     {"cache_index_and_filter_blocks", "cache_index_and_filter_blocks", ""},
     {"metadata_block_size", "metadata_block_size", ""},
     {"manual_wal_flush", "manual_wal_flush", ""},
@@ -73,7 +74,8 @@ constexpr const char* kDefinedNames =
     "max_write_buffer_number merge_keys "
     "merge_operator mergereadpercent metadata_block_size min_level_to_compress "
     "mix_get_ratio mix_max_scan_len mix_max_value_size mix_put_ratio "
-    "mix_seek_ratio mmap_write multiread_stride num num_column_families "
+    "mix_seek_ratio mmap_read mmap_write multiread_stride num "
+    "num_column_families "
     "numdistinct open_files optimistic_transaction_db options_file "
     "partition_index_and_filters prefix_same_as_start prefix_size "
     "progress_reports range_tombstone_width read_random_exp_range "
@@ -237,8 +239,6 @@ constexpr struct {
     {Lack::kAccepted, "flushes and compactions use the page cache",
      "use_direct_io_for_flush_and_compaction=false "
      "use_direct_io_for_compaction_reads=false"},
-    {Lack::kAccepted, "Varve reads tables by calls, not by mapping them",
-     "mmap_read=false"},
     {Lack::kAccepted, "Varve reads and writes files in its own way",
      "advise_random_on_open=true|* random_access_max_buffer_size=* "
      "writable_file_max_buffer_size=* log_readahead_size=0 use_fsync=false "
