@@ -127,13 +127,14 @@ class CopyBeside {
 // Backs up the database of a command line, which may be a copy.
 Status BackUpDatabase(Session* session, const CommandLine& line,
                       BackupEngine* engine, BackupID* id) {
-  Options options = OptionsOf(line);
   // The backup is of what there is. Merging also needs the operators.
-  options.disable_auto_compactions = true;
+  const auto stay = [](Options* options) {
+    options->disable_auto_compactions = true;
+  };
   Database db;
   // As if another process had it open.
   Status status = MayWrite(line.Text("db"))
-                      ? db.Open(line, options, /*read_only=*/false)
+                      ? db.Open(line, stay, /*read_only=*/false)
                       : Status::Busy(line.Text("db"), "is not writable");
   CreateBackupOptions create;
   create.flush_before_backup = session->line.Has("flush");

@@ -568,12 +568,14 @@ class Checker {
   // Finds damage that the single files do not show, such as lost MANIFEST
   // edits.
   void CheckOpening() {
-    Options options = OptionsOf(session_.line);
-    if (!manifest_.key_folding.empty()) {
-      options.key_case = KeyCase::kInsensitive;
-    }
     Database db;
-    Status status = db.Open(session_.line, options, true);
+    Status status = db.Open(
+        session_.line,
+        [this](Options* options) {
+          if (manifest_.key_folding.empty()) return;
+          options->key_case = KeyCase::kInsensitive;
+        },
+        true);
     if (status.ok()) status = db.Close();
     if (!status.ok()) Damage(path_, status);
   }

@@ -140,11 +140,10 @@ Status RunCheckpoint(Session* session) {
   if (!status.ok()) return status;
   const SignalCleanup cleanup(
       [&remover] { remover.RemoveAttempt().IgnoreError(); });
-  Options options = OptionsOf(session->line);
-  options.env = &env;
+  const auto set_env = [&env](Options* options) { options->env = &env; };
   Database db;
   // As if another process had it open.
-  status = MayWrite(path) ? db.Open(session->line, options, false)
+  status = MayWrite(path) ? db.Open(session->line, set_env, false)
                           : Status::Busy(path, "is not writable");
   std::unique_ptr<Checkpoint> checkpoint;
   if (status.ok()) {

@@ -405,14 +405,12 @@ void Progress::Show(const std::string& text) {
 
 // ---- The database ----------------------------------------------------------
 
-Options OptionsOf(const CommandLine& line) {
-  Options options;
-  options.create_if_missing = line.Has("create_if_missing");
-  if (line.Has("ignore_case")) options.key_case = KeyCase::kInsensitive;
+void SetOptionsOf(const CommandLine& line, Options* options) {
+  options->create_if_missing = line.Has("create_if_missing");
+  if (line.Has("ignore_case")) options->key_case = KeyCase::kInsensitive;
   if (line.Has("open_files")) {
-    options.max_open_files = static_cast<int>(line.Number("open_files", 0));
+    options->max_open_files = static_cast<int>(line.Number("open_files", 0));
   }
-  return options;
 }
 
 Status RequireDatabase(const CommandLine& line) {

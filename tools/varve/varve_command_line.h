@@ -158,8 +158,8 @@ class Progress {
   bool shown_ = false;
 };
 
-// Returns the database's options according to the command line.
-Options OptionsOf(const CommandLine& line);
+// Sets the database's options that the command line has.
+void SetOptionsOf(const CommandLine& line, Options* options);
 // Returns NotFound, with advice, if there are no files of a database.
 Status RequireDatabase(const CommandLine& line);
 

@@ -93,40 +93,46 @@ Status ReadManifestAndFamilies(const std::string& db_path, FamilyList* families,
   return ReadManifest(Env::Default(), db_path, families->Comparators(), state);
 }
 
-std::map<std::string, std::shared_ptr<MergeOperator>> NamedMergeOperators(
-    const std::string& db_path) {
-  std::map<std::string, std::shared_ptr<MergeOperator>> operators;
-  DBOptions ignored;
+StoredOptions::StoredOptions(const std::string& db_path) {
   std::vector<ColumnFamilyDescriptor> families;
-  // A damaged file costs the operators only, and a read that needs one says so.
-  LoadLatestOptions(ConfigOptions(), db_path, &ignored, &families)
-      .IgnoreError();
-  for (const ColumnFamilyDescriptor& family : families) {
-    operators[family.name] = family.options.merge_operator;
+  // What cannot be read is reported by the command if it needs it.
+  LoadLatestOptions(ConfigOptions(), db_path, &db_, &families).IgnoreError();
+  for (ColumnFamilyDescriptor& family : families) {
+    families_[family.name] = std::move(family.options);
   }
-  return operators;
+}
+
+Options StoredOptions::Of(const std::string& family,
+                          const CommandLine& line) const {
+  const auto stored = families_.find(family);
+  Options options(
+      db_, stored != families_.end() ? stored->second : ColumnFamilyOptions());
+  options.error_if_exists = false;
+  options.create_missing_column_families = false;
+  SetOptionsOf(line, &options);
+  return options;
 }
 
 // ---- Database ---------------------------------------------------------------
 
 Status Database::OpenToRead(const CommandLine& line) {
   const Status status = RequireDatabase(line);
-  return status.ok() ? Open(line, OptionsOf(line), true) : status;
+  return status.ok() ? Open(line, nullptr, true) : status;
 }
 
 Status Database::OpenToWrite(const CommandLine& line) {
   const Status status = RequireDatabase(line);
-  return status.ok() ? Open(line, OptionsOf(line), false) : status;
+  return status.ok() ? Open(line, nullptr, false) : status;
 }
 
-Status Database::Open(const CommandLine& line, const Options& options,
+Status Database::Open(const CommandLine& line, const ChangeOptions& change,
                       bool read_only) {
   const std::string path = line.Text("db");
   FamilyList list;
   // If it cannot be read, the opening says why.
   ReadUnlocked(path, [&] { return list.Read(path); }).IgnoreError();
   for (int i = 1;; ++i) {
-    const Status status = OpenOnce(line, options, read_only, list);
+    const Status status = OpenOnce(line, change, read_only, list);
     if (!status.IsInvalidArgument() || i == kMaxAttempts) return status;
     const FamilyList before = list;
     ReadUnlocked(path, [&] { return list.Read(path); }).IgnoreError();
@@ -134,22 +140,26 @@ Status Database::Open(const CommandLine& line, const Options& options,
   }
 }
 
-Status Database::OpenOnce(const CommandLine& line, const Options& options,
+Status Database::OpenOnce(const CommandLine& line, const ChangeOptions& change,
                           bool read_only, const FamilyList& list) {
   const std::string path = line.Text("db");
   const std::string wanted = line.Has("family")
                                  ? list.Meant(line.Text("family"))
                                  : kDefaultColumnFamilyName;
-  auto operators = NamedMergeOperators(path);
-  // The operator of another family could be another one. Without it, the
-  // operands there stay as they are.
-  if (line.Has("merge_operator")) {
-    operators[wanted] = FindMergeOperator(line.Text("merge_operator"));
-  }
+  const StoredOptions stored(path);
+  const auto options_of = [&](const std::string& name) {
+    Options options = stored.Of(name, line);
+    if (change) change(&options);
+    // The operator of another family could be another one. Without it, the
+    // operands there stay as they are.
+    if (line.Has("merge_operator") && name == wanted) {
+      options.merge_operator = FindMergeOperator(line.Text("merge_operator"));
+    }
+    return options;
+  };
   std::vector<ColumnFamilyDescriptor> families;
   const auto add = [&](const std::string& name) {
-    families.emplace_back(name, options);
-    families.back().options.merge_operator = operators[name];
+    families.emplace_back(name, options_of(name));
   };
   left_out_ = Status();
   for (const FamilyList::Entry& entry : list.entries()) {
@@ -167,15 +177,15 @@ Status Database::OpenOnce(const CommandLine& line, const Options& options,
     }
   }
   if (families.empty()) add(kDefaultColumnFamilyName);
-  DBOptions db_options = options;
+  DBOptions db_options = options_of(kDefaultColumnFamilyName);
   const bool exists =
       wanted == kDefaultColumnFamilyName || list.Find(wanted) != nullptr;
   if (!exists) {
-    if (!options.create_if_missing && !list.entries().empty()) {
+    if (!db_options.create_if_missing && !list.entries().empty()) {
       return NoFamily(wanted, path);
     }
     add(wanted);
-    db_options.create_missing_column_families = options.create_if_missing;
+    db_options.create_missing_column_families = db_options.create_if_missing;
   }
   std::vector<ColumnFamilyHandle*> handles;
   Status status;

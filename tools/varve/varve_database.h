@@ -4,6 +4,7 @@
 // The database of a command: its column families, and how it is opened.
 
 #include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <string>
@@ -61,19 +62,32 @@ class FamilyList {
 Status ReadManifestAndFamilies(const std::string& db_path, FamilyList* families,
                                ManifestState* state);
 
-// Returns the families' merge operators that the newest OPTIONS file names, as
-// far as the library has them. Without such a file there are none.
-std::map<std::string, std::shared_ptr<MergeOperator>> NamedMergeOperators(
-    const std::string& db_path);
+// The options of the newest OPTIONS file, so that a command neither treats
+// entries nor writes tables, logs and the next OPTIONS file otherwise than the
+// database's program does. Operators, comparators and filters are there as far
+// as the library has them by name.
+class StoredOptions {
+ public:
+  // Reads the file. Without one, or if it is damaged, these are the defaults.
+  explicit StoredOptions(const std::string& db_path);
+
+  // Returns the options of a family, with those of the database. A family that
+  // the file does not have gets the defaults. Sets what the command line says.
+  Options Of(const std::string& family, const CommandLine& line) const;
+
+ private:
+  DBOptions db_;
+  std::map<std::string, ColumnFamilyOptions> families_;
+};
 
 // Returns NotFound for a family that the database does not have.
 Status NoFamily(const std::string& name, const std::string& db_path);
 // Returns NotSupported for a family whose comparator is unknown.
 Status UnknownComparator(const FamilyList::Entry& family);
 
-// The open database of a command, with all of its column families. Their merge
-// operators are those that the OPTIONS file names. The one of --merge_operator
-// is for the family of --family only. With --ttl, values end in the times of
+// The open database of a command, with all of its column families and their
+// StoredOptions. The operator of --merge_operator is for the family of --family
+// only. With --ttl, values end in the times of
 // their writes, and nothing expires.
 // Thread-safety: owned by one thread.
 class Database {
@@ -89,9 +103,11 @@ class Database {
   // the family of --family if they do not exist. Returns NotSupported if a
   // family's comparator is unknown.
   Status OpenToWrite(const CommandLine& line);
-  // Opens it with other options than the command line's, of the database and of
-  // all families but for the comparator.
-  Status Open(const CommandLine& line, const Options& options, bool read_only);
+  // Changes the options of the database and of a family.
+  using ChangeOptions = std::function<void(Options*)>;
+  // Opens it with other options than the stored ones and the command line's.
+  Status Open(const CommandLine& line, const ChangeOptions& change,
+              bool read_only);
 
   DB* get() const { return db_.get(); }
   DB* operator->() const { return db_.get(); }
@@ -118,7 +134,7 @@ class Database {
   Status Close();
 
  private:
-  Status OpenOnce(const CommandLine& line, const Options& options,
+  Status OpenOnce(const CommandLine& line, const ChangeOptions& change,
                   bool read_only, const FamilyList& list);
 
   std::unique_ptr<DB> db_;

@@ -187,7 +187,8 @@ Status RunMerge(Session* session) {
     const std::string family = line.Has("family")
                                    ? list.Meant(line.Text("family"))
                                    : kDefaultColumnFamilyName;
-    if (NamedMergeOperators(session->db())[family] == nullptr) {
+    if (StoredOptions(session->db()).Of(family, line).merge_operator ==
+        nullptr) {
       return session->WrongUse(
           "--merge_operator=OP is missing, and the OPTIONS file names none");
     }

@@ -73,7 +73,8 @@ Status Create(const std::string& name, Session* session) {
   Status status = db.OpenToWrite(session->line);
   if (!status.ok()) return status;
   ColumnFamilyHandle* handle = nullptr;
-  status = db.Create(OptionsOf(session->line), name, &handle);
+  status = db.Create(StoredOptions(session->db()).Of(name, session->line), name,
+                     &handle);
   return status.ok() ? db.Close() : status;
 }
 

@@ -168,19 +168,30 @@ Status RunRepair(Session* session) {
   const std::string path = session->db();
   Status status = RequireDatabase(session->line);
   if (!status.ok()) return status;
-  Options options = OptionsOf(session->line);
+  const StoredOptions stored(path);
+  Options options = stored.Of(kDefaultColumnFamilyName, session->line);
   std::optional<Progress> progress(*session);
   const auto notes = std::make_shared<WarningList>(&*progress);
   options.info_log = notes;
+  std::vector<ColumnFamilyDescriptor> families = {
+      {kDefaultColumnFamilyName, options}};
   FamilyList list;
-  ColumnFamilyDescriptor default_family(kDefaultColumnFamilyName, options);
   // The MANIFEST may be damaged.
-  if (list.Read(path).ok() && list.entries()[0].known != nullptr) {
-    default_family.options.comparator =
-        list.entries()[0].known->user_comparator();
+  if (list.Read(path).ok()) {
+    for (const FamilyList::Entry& entry : list.entries()) {
+      if (entry.known == nullptr) continue;
+      if (entry.id != 0) {
+        families.emplace_back(entry.name, stored.Of(entry.name, session->line));
+      }
+      ColumnFamilyOptions& own =
+          entry.id != 0 ? families.back().options : families.front().options;
+      own.comparator = entry.known->user_comparator();
+    }
   }
   progress->Show("repairing " + path);
-  status = RepairDB(path, options, {default_family}, options);
+  Options unknown;
+  SetOptionsOf(session->line, &unknown);
+  status = RepairDB(path, options, families, unknown);
   progress.reset();  // Removes its line.
   if (!status.ok()) return status;
   for (const std::string& line : notes->lines()) {
@@ -196,11 +207,14 @@ Status RunRepair(Session* session) {
 
 Status RunCompact(Session* session) {
   const auto listener = std::make_shared<CompactionProgress>(*session);
-  Options options = OptionsOf(session->line);
-  options.listeners.push_back(listener);
   Status status = RequireDatabase(session->line);
   Database db;
-  if (status.ok()) status = db.Open(session->line, options, false);
+  if (status.ok()) {
+    status = db.Open(
+        session->line,
+        [&](Options* options) { options->listeners.push_back(listener); },
+        false);
+  }
   if (!status.ok()) return status;
   const BoundedScan range(session->line);
   CompactRangeOptions compact_options;

@@ -27,14 +27,18 @@ Status Open(const Session& session, bool read_only,
   });
   if (status.ok()) status = families.RequireComparators();
   if (!status.ok()) return status;
-  Options options = OptionsOf(session.line);
-  if (folds_keys) options.key_case = KeyCase::kInsensitive;
+  const StoredOptions stored(path);
+  const auto options_of = [&](const FamilyList::Entry& entry) {
+    Options options = stored.Of(entry.name, session.line);
+    options.comparator = entry.known->user_comparator();
+    if (folds_keys) options.key_case = KeyCase::kInsensitive;
+    return options;
+  };
   std::vector<ColumnFamilyDescriptor> others;
   for (const FamilyList::Entry& entry : families.entries()) {
-    options.comparator = entry.known->user_comparator();
-    if (entry.id != 0) others.emplace_back(entry.name, options);
+    if (entry.id != 0) others.emplace_back(entry.name, options_of(entry));
   }
-  options.comparator = families.entries().front().known->user_comparator();
+  const Options options = options_of(families.entries().front());
   *db = std::make_unique<DBImpl>(options, path, read_only);
   return (*db)->Open(/*name_is_safe=*/false, others);
 }

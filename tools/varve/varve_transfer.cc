@@ -368,7 +368,8 @@ class FamilyMap {
     if (order == nullptr) {
       return UnknownComparator({0, family.name, family.comparator});
     }
-    Options options = OptionsOf(line_);
+    Options options;
+    SetOptionsOf(line_, &options);
     options.comparator = order->user_comparator();
     return db_.Create(options, family.name, target);
   }
