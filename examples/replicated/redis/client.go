@@ -17,6 +17,9 @@ const (
 	maxRunBytes = 4 << 20  // Of commands that are taken together.
 	freeMemory  = 16 << 10 // Of a connection, outside of the budget.
 	writeChunk  = 1 << 20
+	keptTasks   = 64 // Commands that a connection has memory for between pipelines.
+	freeTasks   = 1024
+	taskBytes   = 256 // Of a command, besides its bytes.
 )
 
 // client is a connection. One goroutine serves it.
@@ -34,6 +37,7 @@ type client struct {
 	partial time.Time // When the unfinished request began; zero if there is none.
 	held    int64     // Of the budget, for the request.
 	answers int64     // Of the budget, for answers.
+	tasks   int64     // Of the budget, for the commands that are taken.
 	failed  int       // Attempts to log in.
 	closing bool
 	queued  *transaction      // After MULTI.
@@ -143,7 +147,7 @@ func (c *client) serve() {
 	defer func() {
 		c.conn.Close()
 		c.endTransaction()
-		c.server.memory.give(c.held + c.answers)
+		c.server.memory.give(c.held + c.answers + c.tasks)
 	}()
 	if secure, ok := c.conn.(*tls.Conn); ok {
 		c.conn.SetDeadline(time.Now().Add(c.server.options.AuthTimeout))
@@ -156,11 +160,15 @@ func (c *client) serve() {
 	for {
 		var err error
 		tasks, err = c.take(tasks[:0])
-		if len(tasks) > 0 {
+		taken := len(tasks)
+		if taken > 0 {
 			c.partial = time.Time{}
 			c.note(tasks)
 			c.execute(tasks)
-			clear(tasks)
+			if clear(tasks); cap(tasks) > keptTasks {
+				tasks = nil
+			}
+			c.releaseTasks()
 		}
 		switch {
 		case err != nil:
@@ -169,10 +177,10 @@ func (c *client) serve() {
 			c.server.stats.limited.Add(1)
 			c.leave()
 			return
-		case c.closing || len(tasks) == 0 && c.server.isClosed():
+		case c.closing || taken == 0 && c.server.isClosed():
 			c.leave()
 			return
-		case len(tasks) == 0:
+		case taken == 0:
 			if c.out.Flush() != nil || !c.receive() {
 				return
 			}
@@ -201,6 +209,9 @@ func (c *client) take(tasks []task) ([]task, error) {
 		most = 1
 	}
 	for bytes := 0; len(tasks) < most && bytes < maxRunBytes; {
+		if len(tasks) == freeTasks && !c.holdTasks(int64(taskBytes*(most-freeTasks))) {
+			break
+		}
 		words, size, err := c.parser.Next()
 		if err != nil || words == nil {
 			return tasks, err
@@ -211,7 +222,22 @@ func (c *client) take(tasks []task) ([]task, error) {
 	return tasks, nil
 }
 
-// receive reads once. It returns false if the connection is to be closed.
+// holdTasks takes memory for many commands, until they are done.
+func (c *client) holdTasks(bytes int64) bool {
+	if !c.server.memory.take(bytes) {
+		return false
+	}
+	c.tasks = bytes
+	return true
+}
+
+func (c *client) releaseTasks() {
+	c.server.memory.give(c.tasks)
+	c.tasks = 0
+}
+
+// receive waits for bytes, and reads what has come with them. It returns false if
+// the connection is to be closed.
 func (c *client) receive() bool {
 	options := &c.server.options
 	space := c.parser.Space()
@@ -249,7 +275,30 @@ func (c *client) receive() bool {
 	}
 	c.server.stats.received.Add(uint64(count))
 	c.parser.Filled(count)
+	if err == nil && c.user != nil {
+		c.receiveMore()
+	}
 	return count > 0 || err == nil
+}
+
+// morePause is how long a connection is asked for bytes that have come already.
+const morePause = 100 * time.Microsecond
+
+// receiveMore reads on while the buffer gets full, so that the commands of a
+// pipeline are taken together. Memory for that is taken only if there is some
+// left. An error comes again when the connection is read next.
+func (c *client) receiveMore() {
+	for growth := int64(c.parser.Growth()); growth > 0; growth = int64(c.parser.Growth()) {
+		if !c.server.memory.take(growth) {
+			return
+		}
+		c.held += growth
+		space := c.parser.Grow()
+		c.conn.SetReadDeadline(time.Now().Add(morePause))
+		count, _ := c.conn.Read(space)
+		c.server.stats.received.Add(uint64(count))
+		c.parser.Filled(count)
+	}
 }
 
 // note records what CLIENT LIST shows of the commands.

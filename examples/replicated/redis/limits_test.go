@@ -442,3 +442,40 @@ func TestCloseDoesNotWaitForEver(t *testing.T) {
 	f.server.serving.Wait()
 	f.server.expirer.Wait()
 }
+
+func TestAPipelineIsTakenTogether(t *testing.T) {
+	const count = 5000
+	var pipeline strings.Builder
+	for i := 0; i < count; i++ {
+		fmt.Fprintf(&pipeline, "*3\r\n$3\r\nSET\r\n$9\r\nkey:%05d\r\n$5\r\n%05d\r\n", i, i)
+	}
+	for i := 0; i < count; i += 7 {
+		fmt.Fprintf(&pipeline, "*2\r\n$4\r\nINCR\r\n$1\r\nn\r\n")
+	}
+	for _, one := range []struct {
+		memory    int64
+		proposals int
+	}{{DefaultOptions.MaxMemory, 40}, {1, 10000}} {
+		f := serve(t, func(o *Options) { o.MaxMemory = one.memory })
+		c := f.dial()
+		f.store.pause = make(chan struct{})
+		c.send("SET first x\r\n")
+		for f.server.Stats().Commands == 0 {
+			time.Sleep(time.Millisecond)
+		}
+		c.send(pipeline.String()) // All of it has been sent when the first one is done.
+		close(f.store.pause)
+		c.next("+OK")
+		for i := 0; i < count; i++ {
+			c.next("+OK")
+		}
+		for i, number := 0, 1; i < count; i, number = i+7, number+1 {
+			c.next(fmt.Sprintf(":%d", number))
+		}
+		c.expect("MGET key:00000 key:04999", `*["00000" "04999"]`)
+		if f.store.proposals > one.proposals {
+			t.Errorf("%d proposals", f.store.proposals)
+		}
+		f.settle("idle", 0, 0)
+	}
+}

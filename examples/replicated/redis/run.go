@@ -304,11 +304,28 @@ func (c *client) finish(run []task) {
 	}
 }
 
+// write does a run in pieces if there is no memory for all of it at once.
 func (c *client) write(run []task) {
+	held := int64(0)
+	for i := range run {
+		held += int64(bytesPerWord*len(run[i].args) + run[i].size)
+	}
+	if held <= smallPlans || len(run) == 1 {
+		held = 0
+	} else if !c.server.memory.take(held) {
+		half := len(run) / 2
+		c.write(run[:half])
+		clear(run[:half])
+		if !c.closing {
+			c.write(run[half:])
+		}
+		return
+	}
 	p := c.planned(run)
 	c.propose(p)
 	c.finish(run)
 	c.releaseAnswers()
+	c.server.memory.give(held)
 }
 
 const (

@@ -60,7 +60,7 @@ type Options struct {
 
 // DefaultOptions are for a machine with some gigabytes.
 var DefaultOptions = Options{
-	Address: "127.0.0.1:6379", MaxConnections: 10000, MaxPipeline: 1024,
+	Address: "127.0.0.1:6379", MaxConnections: 10000, MaxPipeline: 10000,
 	MaxWords: 1 << 20, MaxRequest: 32 << 20, MaxAnswer: 64 << 20, MaxMemory: 512 << 20,
 	AuthTimeout: 10 * time.Second, RequestTimeout: time.Minute,
 	WriteTimeout: 10 * time.Second, IdleTimeout: time.Hour,

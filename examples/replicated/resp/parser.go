@@ -27,7 +27,7 @@ const ErrNotRedis = ProtocolError("this is not a server for HTTP")
 
 const (
 	smallBuffer  = 4 << 10  // Of a connection that sends short requests.
-	keptBuffer   = 64 << 10 // A larger buffer is freed once it is empty.
+	keptBuffer   = 16 << 10 // A larger buffer is freed once it is empty.
 	maxHeader    = 32       // Bytes of a line with a length.
 	maxInline    = 64 << 10 // Bytes of a request without lengths.
 	bytesPerWord = 40       // Of memory besides the word's own bytes.
@@ -80,7 +80,26 @@ func (p *Parser) move(to []byte) {
 	p.begin = 0
 }
 
-// Filled says how many bytes of Space were set.
+// PipelineBytes is how large Grow makes the buffer.
+const PipelineBytes = 1 << 20
+
+// Growth is how many bytes Grow would add to the buffer, which is full: more of
+// a pipeline may have arrived. It is 0 if the buffer has space, or is large
+// enough.
+func (p *Parser) Growth() int {
+	if len(p.buffer) < cap(p.buffer) {
+		return 0
+	}
+	return max(0, min(4*cap(p.buffer), PipelineBytes)-cap(p.buffer))
+}
+
+// Grow makes the buffer larger and returns a slice for more bytes, as Space does.
+func (p *Parser) Grow() []byte {
+	p.move(make([]byte, 0, cap(p.buffer)+p.Growth()))
+	return p.buffer[len(p.buffer):cap(p.buffer)]
+}
+
+// Filled says how many bytes of Space or Grow were set.
 func (p *Parser) Filled(count int) { p.buffer = p.buffer[:len(p.buffer)+count] }
 
 // Memory is the number of bytes that the parser holds.

@@ -112,6 +112,49 @@ func TestMemoryIsOfWhatArrived(t *testing.T) {
 	}
 }
 
+func TestGrowsForAPipelineOnlyWhenItIsFull(t *testing.T) {
+	p := NewParser(wide)
+	request := []byte("*1\r\n$4\r\nPING\r\n")
+	fill := func(space []byte) {
+		for i := range space {
+			space[i] = request[i%len(request)]
+		}
+	}
+	if p.Filled(copy(p.Space(), request)); p.Growth() != 0 {
+		t.Fatal(p.Growth())
+	}
+	if words, _, err := p.Next(); len(words) != 1 || err != nil {
+		t.Fatal(words, err)
+	}
+	space := p.Space()
+	fill(space)
+	p.Filled(len(space))
+	size := len(space)
+	for p.Growth() > 0 {
+		space := p.Grow()
+		for i := range space {
+			space[i] = request[(size+i)%len(request)]
+		}
+		p.Filled(len(space))
+		size += len(space)
+	}
+	if p.Memory() > PipelineBytes+4*bytesPerWord {
+		t.Fatal(p.Memory())
+	}
+	for count := 0; ; count++ {
+		words, _, err := p.Next()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if words == nil {
+			if count != size/len(request) {
+				t.Fatalf("%d requests of %d", count, size/len(request))
+			}
+			break
+		}
+	}
+}
+
 func FuzzParser(f *testing.F) {
 	for _, seed := range []string{
 		"*1\r\n$4\r\nPING\r\n", "*2\r\n$3\r\nGET\r\n$1\r\nk\r\n*0\r\n", "PING\r\nECHO 'a b'\r\n",
