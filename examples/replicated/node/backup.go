@@ -319,7 +319,7 @@ func (n *Node) markOf(shard uint64) ([]byte, error) {
 	query := machine.Get{Keys: [][]byte{machine.StoredKey([]byte(restoreMark))}}
 	var answer interface{}
 	err := n.again(func() (err error) {
-		answer, err = n.Read(shard, query, false)
+		answer, _, err = n.Read(shard, query, false)
 		return err
 	})
 	if err != nil {

@@ -180,7 +180,7 @@ func TestALateProposalOfARestoreUndoesNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	value := func() string {
-		answer, err := n.Read(1, machine.Get{Keys: [][]byte{key}}, false)
+		answer, _, err := n.Read(1, machine.Get{Keys: [][]byte{key}}, false)
 		if err != nil {
 			t.Fatal(err)
 		}

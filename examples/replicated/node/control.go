@@ -43,7 +43,7 @@ func (n *Node) control() {
 
 // readDirectory returns the directory after all changes so far.
 func (n *Node) readDirectory() (*Directory, error) {
-	answer, err := n.Read(directoryShard, directoryQuery{}, false)
+	answer, _, err := n.Read(directoryShard, directoryQuery{}, false)
 	if err != nil {
 		return nil, err
 	}

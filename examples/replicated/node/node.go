@@ -46,6 +46,7 @@ type Options struct {
 	// Entries applied between two snapshots, behind which the log is cut.
 	SnapshotEntries uint64
 	Timeout         time.Duration // Of a request of a client.
+	MaxStaleness    time.Duration // Of what stale reads return; 0 for no limit.
 	MaxRequest      int           // Bytes of a request of a client.
 	TLS             PeerTLS
 	// If it is not empty: a file with a number of milliseconds, which is added to
@@ -66,6 +67,7 @@ type Node struct {
 	events    events
 	leaders   []atomic.Pointer[leadership] // By shard.
 	led       []atomic.Bool                // By shard: whether a message of its leader has come.
+	current   []atomic.Int64               // By shard: since `clock`, when the replica here was current.
 	transport transport
 	listener  net.Listener
 	raft      *raftTransport
@@ -181,6 +183,7 @@ func (n *Node) start() error {
 		n.meters = append(n.meters, &meter{})
 	}
 	n.led = make([]atomic.Bool, me.Shards+1)
+	n.current = make([]atomic.Int64, me.Shards+1)
 	n.moves = make([]sync.Mutex, me.Shards+1)
 	n.leaders = make([]atomic.Pointer[leadership], me.Shards+1)
 	if n.host, err = n.openHost(me.Shards); err != nil {
@@ -196,6 +199,7 @@ func (n *Node) start() error {
 	}
 	n.run(n.follow)
 	n.run(n.prove)
+	n.run(n.refresh)
 	n.run(n.control)
 	return nil
 }

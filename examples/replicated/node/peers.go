@@ -348,14 +348,20 @@ type Request struct {
 	Updates []byte      // If Query is nil.
 	Query   interface{} // A read.
 	Stale   bool
+	Oldest  time.Duration // Of a stale read, if not 0.
 }
 
 // Reply has an error of its own, whose kind must survive the way.
 type Reply struct {
 	NotHere bool // Nothing was done: the shard is not served here.
-	Error   string
-	Data    []byte
-	Answer  interface{}
+	// Nothing was done: the shard takes nothing now.
+	NotTaken bool
+	TooOld   bool // A stale read was refused.
+	Aged     bool // Whether Age is set. Older programs do not set it.
+	Age      time.Duration
+	Error    string
+	Data     []byte
+	Answer   interface{}
 }
 
 // Do does a request with this node's replica.
@@ -365,15 +371,20 @@ func (s *Service) Do(request Request, reply *Reply) error {
 		reply.NotHere, reply.Error = true, s.n.otherCluster(request.Cluster)
 		return nil
 	}
-	if request.Query == nil {
+	var answer interface{}
+	switch {
+	case request.Query == nil:
 		reply.Data, err = s.n.proposeHere(request.Shard, request.Updates)
-	} else {
-		var answer interface{}
-		answer, err = s.n.readHere(request.Shard, request.Query, request.Stale)
-		reply.Answer = pack(answer)
+	case request.Stale:
+		answer, reply.Age, err = s.n.staleHere(request.Shard, request.Query, request.Oldest)
+		reply.Aged = true
+	default:
+		answer, err = s.n.readHere(request.Shard, request.Query)
 	}
+	reply.Answer = pack(answer)
 	if err != nil {
 		reply.NotHere, reply.Error = errors.Is(err, errNotHere), err.Error()
+		reply.NotTaken, reply.TooOld = errors.Is(err, errNotTaken), errors.Is(err, errTooOld)
 		reply.Answer = nil
 	}
 	return nil

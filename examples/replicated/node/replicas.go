@@ -165,6 +165,7 @@ func (n *Node) startReplica(r *replicaRecord) error {
 	// Without a vote at first. The group's members say when it has one.
 	c.IsObserver = len(r.Members) == 0
 	running := &localReplica{id: r.Replica}
+	n.current[r.Shard].Store(0)
 	var err error
 	if r.Shard == directoryShard {
 		c.SnapshotEntries, c.CompactionOverhead = 100, 20

@@ -104,12 +104,12 @@ func (n *Node) enter(shard uint64) bool {
 	return true
 }
 
-// Propose has a shard apply updates. An error does not say that they will not
-// be applied, unless it is that the cluster is not ready or busy: then they
-// were not taken, and it was tried again until the time was over.
+// Propose has a shard apply updates. A Failure says whether they may have been
+// applied. What was certainly not taken is tried again until the time is over. The
+// leader's node proposes: only there does dragonboat say what it has dropped.
 func (n *Node) Propose(shard uint64, updates []byte) (data []byte, err error) {
 	begin := time.Now()
-	if n.here(shard) != nil {
+	if leader := n.leaderNode(shard); n.here(shard) != nil && (leader == n.number || !n.alive(leader)) {
 		data, err = n.proposeHere(shard, updates)
 	} else {
 		err = errNotHere
@@ -120,25 +120,32 @@ func (n *Node) Propose(shard uint64, updates []byte) (data []byte, err error) {
 		data = reply.Data
 	}
 	n.meters[shard].proposals.add(time.Since(begin), err)
-	return data, err
+	return data, n.explain(shard, true, err)
 }
 
 // Read asks a machine, if need be again until the time is over: what was on its
-// way to a leader that has died is not answered, and is asked again soon.
-func (n *Node) Read(shard uint64, query interface{}, stale bool) (answer interface{}, err error) {
+// way to a leader that has died is not answered, and is asked again soon. The age
+// is how much older than all acknowledged updates a stale answer is at most, or
+// UnknownAge.
+func (n *Node) Read(shard uint64, query interface{}, stale bool) (answer interface{}, age time.Duration, err error) {
 	begin := time.Now()
-	if n.here(shard) != nil {
-		answer, err = n.readHere(shard, query, stale)
+	if stale {
+		answer, age, err = n.readStale(shard, query, n.options.MaxStaleness)
 	} else {
-		err = errNotHere
-	}
-	if errors.Is(err, errNotHere) {
-		var reply Reply
-		reply, err = n.forward(Request{Shard: shard, Query: query, Stale: stale})
-		answer = unpack(reply.Answer)
+		answer, err = n.readCurrent(shard, query)
 	}
 	n.meters[shard].reads.add(time.Since(begin), err)
-	return answer, err
+	return answer, age, n.explain(shard, false, err)
+}
+
+func (n *Node) readCurrent(shard uint64, query interface{}) (interface{}, error) {
+	if n.here(shard) != nil {
+		if answer, err := n.readHere(shard, query); !errors.Is(err, errNotHere) {
+			return answer, err
+		}
+	}
+	reply, err := n.forward(Request{Shard: shard, Query: query})
+	return unpack(reply.Answer), err
 }
 
 // proposeHere proposes through this node's replica.
@@ -158,17 +165,17 @@ func (n *Node) proposeHere(shard uint64, updates []byte) ([]byte, error) {
 		if errors.Is(err, dragonboat.ErrClusterNotFound) {
 			return nil, errNotHere
 		}
-		notTaken := errors.Is(err, dragonboat.ErrSystemBusy) ||
-			errors.Is(err, dragonboat.ErrClusterNotReady) ||
-			errors.Is(err, dragonboat.ErrClusterNotInitialized)
-		if !notTaken || !pause(ctx) {
-			return result.Data, plain(err)
+		if !notTaken(err) {
+			return result.Data, err
+		}
+		if errors.Is(err, dragonboat.ErrPayloadTooBig) || !pause(ctx) {
+			return nil, fmt.Errorf("%w: %v", errNotTaken, err)
 		}
 	}
 }
 
-// readHere asks this node's replica.
-func (n *Node) readHere(shard uint64, query interface{}, stale bool) (interface{}, error) {
+// readHere asks this node's replica for what was acknowledged before.
+func (n *Node) readHere(shard uint64, query interface{}) (interface{}, error) {
 	if !n.enter(shard) {
 		return nil, errNotHere
 	}
@@ -176,31 +183,20 @@ func (n *Node) readHere(shard uint64, query interface{}, stale bool) (interface{
 	ctx, cancel := context.WithTimeout(context.Background(), n.options.Timeout)
 	defer cancel()
 	for {
-		var answer interface{}
-		var err error
-		if stale {
-			answer, err = n.host.StaleRead(clusterOf(shard), query)
-		} else {
-			attempt, done := context.WithTimeout(ctx, max(n.options.Timeout/4, 2*n.round()))
-			answer, err = n.host.SyncRead(attempt, clusterOf(shard), query)
-			done()
+		attempt, done := context.WithTimeout(ctx, max(n.options.Timeout/4, 2*n.round()))
+		asked := time.Since(clock)
+		answer, err := n.host.SyncRead(attempt, clusterOf(shard), query)
+		done()
+		if err == nil {
+			n.noteCurrent(shard, asked)
 		}
 		if errors.Is(err, dragonboat.ErrClusterNotFound) {
 			return nil, errNotHere
 		}
 		if err == nil || !dragonboat.IsTempError(err) || !pause(ctx) {
-			return answer, plain(err)
+			return answer, err
 		}
 	}
-}
-
-// plain replaces an error that says nothing to a client: dragonboat refuses an
-// attempt if less than a tick is left for it.
-func plain(err error) error {
-	if errors.Is(err, dragonboat.ErrTimeoutTooSmall) {
-		return dragonboat.ErrTimeout
-	}
-	return err
 }
 
 // pause says whether there is time to try again.
@@ -243,7 +239,7 @@ func (n *Node) candidates(shard uint64) []uint64 {
 func (n *Node) forward(request Request) (Reply, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), n.options.Timeout)
 	defer cancel()
-	last := fmt.Errorf("no node serves shard %d", request.Shard)
+	last := fmt.Errorf("%w: no node serves shard %d", errNotTaken, request.Shard)
 	request.Cluster = n.cluster
 	for {
 		for _, number := range n.candidates(request.Shard) {
@@ -255,15 +251,30 @@ func (n *Node) forward(request Request) (Reply, error) {
 			if err == nil && reply.Error == storage.ErrTooLarge.Error() {
 				return reply, storage.ErrTooLarge
 			}
-			if err == nil {
-				err = errors.New(reply.Error)
+			if err == nil && reply.Error == errRefused.Error() {
+				return reply, errRefused
 			}
-			if request.Query == nil && !reply.NotHere && !errors.Is(err, errNotSent) {
+			if certain := reply.NotHere || reply.NotTaken || errors.Is(err, errNotSent); !certain && request.Query == nil {
+				if err == nil {
+					err = errors.New(reply.Error)
+				}
 				return reply, err
 			}
-			if last = err; ctx.Err() != nil {
+			last = fmt.Errorf("%w: node %d: %v %s", errNotTaken, number, err, reply.Error)
+			if reply.TooOld {
+				last = errTooOld
+			}
+			if ctx.Err() != nil {
 				return Reply{}, last
 			}
+		}
+		if n.here(request.Shard) != nil && request.Query == nil {
+			// Perhaps the leader is here by now, or can be reached by Raft's messages.
+			data, err := n.proposeHere(request.Shard, request.Updates)
+			if !errors.Is(err, errNotHere) && !errors.Is(err, errNotTaken) {
+				return Reply{Data: data}, err
+			}
+			last = errNotTaken
 		}
 		if !pause(ctx) {
 			return Reply{}, last

@@ -115,6 +115,8 @@ func (n *Node) Metrics() string {
 			func(_ uint64, s ShardStatus) interface{} { return s.Applied }},
 		{"varve_replica_lag_entries", "gauge", "Entries that another replica has applied and this node's has not.",
 			func(shard uint64, s ShardStatus) interface{} { return n.lag(shard, s.Applied) }},
+		{"varve_replica_age_seconds", "gauge", "Time since this node's replica had all acknowledged updates for certain; below 0 if not known.",
+			func(shard uint64, _ ShardStatus) interface{} { return n.age(shard).Seconds() }},
 	} {
 		p.describe(one.name, one.kind, one.help)
 		for _, shard := range sortedKeys(own.Shards) {

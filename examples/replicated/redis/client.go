@@ -39,6 +39,8 @@ type client struct {
 	answers int64     // Of the budget, for answers.
 	tasks   int64     // Of the budget, for the commands that are taken.
 	failed  int       // Attempts to log in.
+	// How old the last answers of reads may be; below 0 if that is not known.
+	age     time.Duration
 	closing bool
 	queued  *transaction      // After MULTI.
 	watched map[string][]byte // Fingerprints of keys.
@@ -244,7 +246,7 @@ func (c *client) receive() bool {
 	if held := max(0, int64(c.parser.Memory())-freeMemory); held != c.held {
 		if !c.server.memory.takeSoon(held - c.held) {
 			c.server.stats.limited.Add(1)
-			c.fail("ERR there is no memory left for requests")
+			c.failWith(errNoRequests)
 			c.leave()
 			return false
 		}

@@ -41,6 +41,8 @@ func init() {
 	addLocal("acl", 2, 2, RightRead, (*client).acl, "server", "Returns the name of the user.")
 	addLocal("readonly", 1, 1, RightRead, setStale(true), "cluster", "Has reads answered by this node alone.")
 	addLocal("readwrite", 1, 1, RightRead, setStale(false), "cluster", "Has reads see all writes before.")
+	addLocal("node.staleness", 1, 1, RightRead, (*client).staleness, "cluster",
+		"Returns the milliseconds that the answers of the last read may be old, or -1 if that is not known.")
 	addLocal("time", 1, 1, RightRead, func(c *client, _ *task) {
 		now := time.Now()
 		c.strings([]string{fmt.Sprint(now.Unix()), fmt.Sprint(now.Nanosecond() / 1000)})
@@ -62,6 +64,17 @@ func setStale(stale bool) func(*client, *task) {
 	return func(c *client, _ *task) {
 		c.stale = stale
 		c.out.Status("OK")
+	}
+}
+
+func (c *client) staleness(*task) {
+	c.mutex.Lock()
+	age := c.age
+	c.mutex.Unlock()
+	if age < 0 {
+		c.out.Int(-1)
+	} else {
+		c.out.Int(int64((age + time.Millisecond - 1) / time.Millisecond))
 	}
 }
 

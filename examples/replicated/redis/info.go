@@ -277,7 +277,7 @@ func (c *client) admin(t *task) {
 	}
 	lines, err := c.server.store.Admin(words)
 	if err != nil {
-		c.fail("ERR " + err.Error())
+		c.failWith(err)
 		return
 	}
 	c.strings(lines)

@@ -82,9 +82,10 @@ func (c *client) scan(t *task) {
 			return
 		}
 	}
+	c.age = 0
 	keys, next, err := c.scanFrom(shard, bucket, count, pattern)
 	if err != nil {
-		c.fail("ERR " + err.Error())
+		c.failWith(err)
 		return
 	}
 	if ofType != "string" {
@@ -115,8 +116,7 @@ const maxScanned = 8 << 20 // Bytes of keys, after which no further shard is ask
 // scanFrom looks at keys of a shard, and of the next ones if it has too few.
 func (c *client) scanFrom(shard uint64, bucket uint32, count int, pattern []byte) (keys [][]byte, next uint64, err error) {
 	for {
-		answer, err := c.server.store.Read(shard,
-			machine.Scan{Bucket: bucket, Count: count, Now: c.server.store.Now()}, c.stale)
+		answer, err := c.ask(shard, machine.Scan{Bucket: bucket, Count: count, Now: c.server.store.Now()}, c.stale)
 		if err != nil {
 			return nil, 0, err
 		}
@@ -142,10 +142,11 @@ func (c *client) scanFrom(shard uint64, bucket uint32, count int, pattern []byte
 // eachPage reads all shards in pieces, each of which is answered soon however
 // large the shard is.
 func (c *client) eachPage(scan machine.Scan, each func(machine.Keys) error) error {
+	c.age = 0
 	for shard := uint64(1); shard <= c.server.store.Shards(); shard++ {
 		scan.Bucket, scan.Now = 0, c.server.store.Now()
 		for more := true; more; {
-			answer, err := c.server.store.Read(shard, scan, c.stale)
+			answer, err := c.ask(shard, scan, c.stale)
 			if err != nil {
 				return err
 			}
@@ -176,7 +177,7 @@ func (c *client) keys(t *task) {
 		return nil
 	})
 	if err != nil {
-		c.fail("ERR " + err.Error())
+		c.failWith(err)
 		return
 	}
 	c.holdAnswers(memoryOf(all))
@@ -194,7 +195,7 @@ func (c *client) size(*task) {
 		return nil
 	})
 	if err != nil {
-		c.fail("ERR " + err.Error())
+		c.failWith(err)
 		return
 	}
 	c.out.Int(int64(total))
@@ -211,7 +212,7 @@ func (c *client) flush(t *task) {
 		proposal := machine.NewProposal(nil, c.server.store.Now())
 		_, err := c.server.store.Propose(shard, machine.AppendOperation(proposal, machine.FlushAll, nil, nil))
 		if err != nil {
-			c.fail("ERR " + err.Error())
+			c.failWith(err)
 			return
 		}
 	}
@@ -311,7 +312,7 @@ func (s *Server) expire() {
 // sweep returns true if there is more to do.
 func (s *Server) sweep(shard uint64) bool {
 	now := s.store.Now()
-	due, err := s.store.Read(shard, machine.Due{Now: now}, true)
+	due, _, err := s.store.Read(shard, machine.Due{Now: now}, true)
 	if err != nil || !due.(bool) {
 		return false
 	}

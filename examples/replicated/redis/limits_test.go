@@ -189,7 +189,7 @@ func TestManyKeysAreCounted(t *testing.T) {
 		return strings.Split("MGET"+strings.Repeat(" k", count), " ")
 	}
 	c.words(many(100000)...)
-	c.next("-ERR there is no memory left for answers")
+	c.next("-OOM there is no memory left for answers")
 	c.words(many(20000)...)
 	c.next("*[" + strings.TrimSpace(strings.Repeat(`"v" `, 20000)) + "]")
 	c.conn.Close()

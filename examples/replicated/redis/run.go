@@ -296,7 +296,7 @@ func (c *client) finish(run []task) {
 		if t.complaint != "" {
 			c.fail(t.complaint)
 		} else if err := t.failure(); err != nil {
-			c.fail("ERR " + err.Error())
+			c.failWith(err)
 		} else {
 			t.command.finish(c, t)
 		}
@@ -335,7 +335,40 @@ const (
 	bytesPerWord  = 130       // Of a plan and of its answers, besides keys and values.
 )
 
-var errNoMemory = errors.New("there is no memory left for answers")
+// coded is an error with a code for clients.
+type coded struct{ code, text string }
+
+func (e *coded) Error() string { return e.text }
+func (e *coded) Code() string  { return e.code }
+
+var (
+	errNoMemory   error = &coded{"OOM", "there is no memory left for answers"}
+	errNoRequests error = &coded{"OOM", "there is no memory left for requests"}
+)
+
+// errorText begins with the error's code.
+func errorText(err error) string {
+	var known interface{ Code() string }
+	if errors.As(err, &known) {
+		return known.Code() + " " + err.Error()
+	}
+	return "ERR " + err.Error()
+}
+
+func (c *client) failWith(err error) { c.fail(errorText(err)) }
+
+// ask reads from a shard, and notes how old the answer may be.
+func (c *client) ask(shard uint64, query interface{}, stale bool) (interface{}, error) {
+	answer, age, err := c.server.store.Read(shard, query, stale)
+	if age != 0 && err == nil {
+		c.mutex.Lock()
+		if c.age >= 0 && (age < 0 || age > c.age) {
+			c.age = age
+		}
+		c.mutex.Unlock()
+	}
+	return answer, err
+}
 
 // reserve takes memory for a plan of many keys, before it is made. The caller
 // gives it back.
@@ -355,6 +388,7 @@ func (c *client) reserve(run []task) (held int64, enough bool) {
 }
 
 func (c *client) read(run []task) {
+	c.age = 0
 	held, enough := c.reserve(run)
 	var err error = errNoMemory
 	if enough {
@@ -380,7 +414,7 @@ func (c *client) read(run []task) {
 	}
 	if err != nil {
 		for i := range run {
-			run[i].complaint = "ERR " + err.Error()
+			run[i].complaint = errorText(err)
 		}
 	}
 	c.finish(run)
@@ -415,7 +449,7 @@ func (c *client) gather(p *plan, stale bool) error {
 func (c *client) readInTurn(p *plan, limit int, stale bool) (size int, complete bool) {
 	for _, to := range p.parts {
 		var answer interface{}
-		answer, to.err = c.server.store.Read(to.shard,
+		answer, to.err = c.ask(to.shard,
 			machine.Get{Keys: to.keys, Limit: max(1, limit-size)}, stale)
 		if to.err == nil {
 			to.values = answer.([][]byte)
@@ -437,7 +471,7 @@ func (c *client) readInTurn(p *plan, limit int, stale bool) (size int, complete 
 func (c *client) readParts(p *plan, limit int, stale bool) bool {
 	p.each(func(to *part) {
 		var answer interface{}
-		answer, to.err = c.server.store.Read(to.shard, machine.Get{Keys: to.keys, Limit: limit}, stale)
+		answer, to.err = c.ask(to.shard, machine.Get{Keys: to.keys, Limit: limit}, stale)
 		if to.err == nil {
 			to.values = answer.([][]byte)
 		}
@@ -467,7 +501,7 @@ func (c *client) readHeads(p *plan) error {
 
 // heads reads so few values at a time that they are not too large together.
 func (c *client) heads(shard uint64, keys [][]byte) ([][]byte, error) {
-	answer, err := c.server.store.Read(shard, machine.Get{Keys: keys, Limit: maxStored}, c.stale)
+	answer, err := c.ask(shard, machine.Get{Keys: keys, Limit: maxStored}, c.stale)
 	if err == storage.ErrTooLarge && len(keys) > 1 {
 		half := len(keys) / 2
 		first, err := c.heads(shard, keys[:half])

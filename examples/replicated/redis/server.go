@@ -24,8 +24,9 @@ type Store interface {
 	// Propose returns the machine's Result.Data.
 	Propose(shard uint64, proposal []byte) ([]byte, error)
 	// Read asks a machine; it sees all that was acknowledged before unless
-	// stale is set.
-	Read(shard uint64, query interface{}, stale bool) (interface{}, error)
+	// stale is set. Then the age says how old the answer is at most; it is below 0
+	// if that is not known. Errors with a method Code have a code for clients.
+	Read(shard uint64, query interface{}, stale bool) (answer interface{}, age time.Duration, err error)
 	// Now is the time of day, in milliseconds since 1970, by which keys expire.
 	Now() int64
 	// Leads says whether this node leads a shard, as far as it knows.

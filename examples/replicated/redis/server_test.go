@@ -370,3 +370,36 @@ func FuzzCommands(f *testing.F) {
 		}
 	})
 }
+
+func TestErrorsHaveCodes(t *testing.T) {
+	f := serve(t, nil)
+	f.store.down, f.store.failure = ShardOf([]byte("a"), testShards), &coded{"CLUSTERDOWN", "no leader"}
+	c := f.dial()
+	for _, request := range []string{"GET a", "SET a 1", "MGET a b", "DBSIZE", "WATCH a", "INCR a"} {
+		c.expect(request, "-CLUSTERDOWN no leader")
+	}
+	c.expect("MULTI", "+OK")
+	c.expect("SET a 1", "+QUEUED")
+	c.expect("EXEC", "-CLUSTERDOWN no leader")
+}
+
+func TestTheAgeOfStaleAnswersIsTold(t *testing.T) {
+	f := serve(t, nil)
+	c := f.dial()
+	f.store.age = 1500 * time.Microsecond
+	c.expect("GET a", "nil")
+	c.expect("NODE.STALENESS", ":0")
+	c.expect("READONLY", "+OK")
+	for _, request := range []string{"GET a", "MGET a b c d"} {
+		c.ask("%s", request)
+		c.expect("NODE.STALENESS", ":2")
+	}
+	c.expect("DBSIZE", ":0")
+	c.expect("NODE.STALENESS", ":2")
+	f.store.age = -1
+	c.expect("GET a", "nil")
+	c.expect("NODE.STALENESS", ":-1")
+	c.expect("READWRITE", "+OK")
+	c.expect("GET a", "nil")
+	c.expect("NODE.STALENESS", ":0")
+}

@@ -28,7 +28,9 @@ type localStore struct {
 	proposals int
 	reads     int
 	stale     int
+	age       time.Duration // Of stale answers.
 	down      uint64        // A shard that does not answer.
+	failure   error         // What it answers.
 	pause     chan struct{} // If not nil, proposals wait for it.
 }
 
@@ -42,7 +44,7 @@ func newStore(t testing.TB) *localStore {
 	if err != nil {
 		t.Fatal(err)
 	}
-	f := &localStore{machines: []*machine.Machine{nil}}
+	f := &localStore{machines: []*machine.Machine{nil}, failure: errTimeout}
 	for shard := uint64(1); shard <= testShards; shard++ {
 		one := machine.New(node, shard)
 		if _, err := one.Open(nil); err != nil {
@@ -74,7 +76,7 @@ func (f *localStore) Propose(shard uint64, proposal []byte) ([]byte, error) {
 	f.mutex.Lock()
 	defer f.mutex.Unlock()
 	if shard == f.down {
-		return nil, errTimeout
+		return nil, f.failure
 	}
 	f.proposals++
 	f.index++
@@ -88,17 +90,20 @@ func (f *localStore) Propose(shard uint64, proposal []byte) ([]byte, error) {
 	return entries[0].Result.Data, nil
 }
 
-func (f *localStore) Read(shard uint64, query interface{}, stale bool) (interface{}, error) {
+func (f *localStore) Read(shard uint64, query interface{}, stale bool) (interface{}, time.Duration, error) {
 	f.mutex.Lock()
+	age := time.Duration(0)
 	if f.reads++; stale {
 		f.stale++
+		age = f.age
 	}
 	down := shard == f.down
 	f.mutex.Unlock()
 	if down {
-		return nil, errTimeout
+		return nil, 0, f.failure
 	}
-	return f.machines[shard].Lookup(query)
+	answer, err := f.machines[shard].Lookup(query)
+	return answer, age, err
 }
 
 // fixture is a server and its store.

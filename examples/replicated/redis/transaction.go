@@ -72,7 +72,7 @@ func (c *client) queue(t *task) {
 		return
 	case !c.server.memory.take(bytes):
 		q.failed = true
-		c.fail("ERR there is no memory left for requests")
+		c.failWith(errNoRequests)
 		return
 	}
 	q.bytes += bytes
@@ -130,14 +130,14 @@ func (c *client) watch(t *task) {
 		}
 	}
 	if !c.server.memory.takeSoon(bytes) {
-		c.fail("ERR there is no memory left for requests")
+		c.failWith(errNoRequests)
 		return
 	}
 	c.watches += bytes
 	if err := c.addWatches(t); err != nil {
 		c.watches -= bytes
 		c.server.memory.give(bytes)
-		c.fail("ERR " + err.Error())
+		c.failWith(err)
 		return
 	}
 	c.out.Status("OK")
@@ -206,11 +206,12 @@ func (c *client) exec(*task) {
 		c.fail(crossShard)
 		return
 	}
+	c.age = 0
 	c.propose(p)
 	defer c.releaseAnswers()
 	for _, to := range p.parts {
 		if to.err != nil {
-			c.fail("ERR " + to.err.Error())
+			c.failWith(to.err)
 			return
 		}
 		if to.whole.Kind == machine.ReplyError {

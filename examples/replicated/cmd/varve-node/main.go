@@ -41,6 +41,7 @@ func main() {
 	flag.Uint64Var(&options.RoundMS, "round-ms", 100, "milliseconds of a tick; 10 of silence are an election")
 	flag.Uint64Var(&options.SnapshotEntries, "snapshot-entries", 20000, "log entries after which the log is cut")
 	flag.DurationVar(&options.Timeout, "timeout", 3*time.Second, "of a request")
+	flag.DurationVar(&options.MaxStaleness, "max-staleness", 0, "of what stale reads return; 0 for no limit")
 	flag.StringVar(&options.ClockFile, "clock-file", "", "for tests: a file with a number of milliseconds by which this node's clock is wrong")
 	level := flag.String("log-level", "info", "debug, info, warn or error")
 	format := flag.String("log-format", "text", "text or json")
