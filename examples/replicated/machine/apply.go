@@ -68,6 +68,14 @@ type change struct {
 // Update applies proposals. Result.Value is the number of operations, 0 if the
 // bytes are no proposal. Result.Data has the answers.
 func (m *Machine) Update(entries []sm.Entry) ([]sm.Entry, error) {
+	applied, err := m.update(entries)
+	if err != nil && m.Fatal != nil {
+		m.Fatal(err)
+	}
+	return applied, err
+}
+
+func (m *Machine) update(entries []sm.Entry) ([]sm.Entry, error) {
 	a := &m.apply
 	a.db = m.db
 	a.batch.Reset()

@@ -72,6 +72,10 @@ type Machine struct {
 	shard uint64
 	apply applier
 
+	// If it is not nil: is called when the database cannot be written, and does
+	// not return. dragonboat would panic.
+	Fatal func(error)
+
 	applied atomic.Uint64 // The index of the last entry.
 
 	mutex sync.RWMutex // db is replaced and closed under it, and used below it.
@@ -116,7 +120,13 @@ func applied(db storage.Database) (uint64, error) {
 }
 
 // Sync makes safe what was applied.
-func (m *Machine) Sync() error { return m.db.Sync() }
+func (m *Machine) Sync() error {
+	err := m.db.Sync()
+	if err != nil && m.Fatal != nil {
+		m.Fatal(err)
+	}
+	return err
+}
 
 // Lookup answers the queries above, at the same time as all else.
 func (m *Machine) Lookup(query interface{}) (interface{}, error) {

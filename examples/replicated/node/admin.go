@@ -117,7 +117,7 @@ func (n *Node) Trace(length time.Duration) (string, error) {
 	}
 	defer n.tasks.Done()
 	dir := filepath.Join(n.options.Dir, "traces")
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
 	}
 	path := filepath.Join(dir, time.Now().UTC().Format("20060102-150405.000")+".json")

@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -54,17 +55,19 @@ func (m *Manifest) lines() []string {
 	return append(lines, fmt.Sprintf("entries=%d sum=%016x", m.Total.Entries, m.Total.Sum))
 }
 
+var backupName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+
 // backupPath is where a backup of that name is. A client of the store may not
 // choose any other place.
 func (n *Node) backupPath(name string) (string, error) {
-	if name == "" || name != filepath.Base(name) || name[0] == '.' {
-		return "", errors.New("a backup has a name without directories")
+	if !backupName.MatchString(name) {
+		return "", errors.New("the name of a backup is up to 100 letters, digits, '.', '_' and '-', and begins with a letter or digit")
 	}
 	dir := n.options.Backups
 	if dir == "" {
 		dir = filepath.Join(n.options.Dir, "backups")
 	}
-	return filepath.Join(dir, name), os.MkdirAll(dir, 0o755)
+	return filepath.Join(dir, name), os.MkdirAll(dir, 0o700)
 }
 
 var errCopying = errors.New("a backup is being written or restored")
@@ -134,7 +137,7 @@ func (n *Node) Backup(name string) (*Manifest, error) {
 	if err := os.RemoveAll(dir); err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
 	}
 	begin := time.Now()

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/lni/dragonboat/v3"
@@ -49,6 +50,10 @@ type Options struct {
 	MaxStaleness    time.Duration // Of what stale reads return; 0 for no limit.
 	MaxRequest      int           // Bytes of a request of a client.
 	TLS             PeerTLS
+	ReserveBytes    uint64 // Free space of the disk, below which the node ends.
+	// If it is not nil: is called when a database has failed, and does not return. What
+	// cannot go on waits in it, while others may call HandOver.
+	Fatal func(error)
 	// If it is not empty: a file with a number of milliseconds, which is added to
 	// the time of day. For tests of clocks that are wrong.
 	ClockFile string
@@ -86,10 +91,11 @@ type Node struct {
 	directory atomic.Pointer[Directory] // The newest one that is known.
 	saved     sync.Mutex                // Over writing it down.
 
-	asked    sync.Map                  // Nodes that have answered, or could not be reached.
-	removing map[uint64]*replicaRecord // By shard. The loop `follow` has it.
-	running  atomic.Bool               // Whether the recorded replicas were started.
-	warned   sync.Map                  // Warnings that were logged and are not again.
+	asked     sync.Map                  // Nodes that have answered, or could not be reached.
+	removing  map[uint64]*replicaRecord // By shard. The loop `follow` has it.
+	running   atomic.Bool               // Whether the recorded replicas were started.
+	refusedAt atomic.Int64              // Since `clock`: when a refused connection was logged last.
+	warned    sync.Map                  // Warnings that were logged and are not again.
 
 	inspected   time.Time // When members were last compared; the loop `control` has it.
 	inspections int
@@ -138,8 +144,12 @@ type identity struct {
 
 // Start opens the directory and takes part in the cluster.
 func Start(options Options) (*Node, error) {
-	if err := os.MkdirAll(options.Dir, 0o755); err != nil {
-		return nil, err
+	// For all files, those of the engine and of dragonboat's log too.
+	syscall.Umask(0o077)
+	for _, dir := range []string{options.Dir, options.Backups} {
+		if err := makePrivate(dir); err != nil {
+			return nil, err
+		}
 	}
 	transport, err := options.TLS.transport()
 	if err != nil {
@@ -157,6 +167,25 @@ func Start(options Options) (*Node, error) {
 		return nil, err
 	}
 	return n, nil
+}
+
+// makePrivate makes a directory that only this user can use. One of an older
+// program was open to all.
+func makePrivate(dir string) error {
+	if dir == "" {
+		return nil
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	info, err := os.Stat(dir)
+	if err != nil || info.Mode().Perm()&0o077 == 0 {
+		return err
+	}
+	if err := os.Chmod(dir, 0o700); err != nil { // Such as one that nodes of several users share.
+		slog.Warn("other users of this machine can read a directory", "error", err)
+	}
+	return nil
 }
 
 func (n *Node) start() error {
@@ -200,6 +229,7 @@ func (n *Node) start() error {
 	n.run(n.follow)
 	n.run(n.prove)
 	n.run(n.refresh)
+	n.run(n.watchDisk)
 	n.run(n.control)
 	return nil
 }
@@ -264,8 +294,7 @@ func (n *Node) Failed() <-chan error { return n.failed }
 
 func (n *Node) fail(err error) {
 	select {
-	case n.failed <- err:
-		slog.Error("this node cannot take part", "error", err)
+	case n.failed <- err: // Whoever has started the node logs it.
 	default: // It has failed already.
 	}
 }

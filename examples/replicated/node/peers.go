@@ -259,6 +259,10 @@ func (n *Node) serveOne(server *rpc.Server, conn net.Conn) {
 	var kind [1]byte
 	conn.SetReadDeadline(time.Now().Add(10 * time.Second))
 	if _, err := io.ReadFull(conn, kind[:]); err != nil {
+		if n.options.TLS.enabled() && !errors.Is(err, io.EOF) && time.Since(clock)-time.Duration(n.refusedAt.Load()) > time.Second {
+			n.refusedAt.Store(int64(time.Since(clock)))
+			slog.Warn("a connection to the port for nodes was refused", "from", conn.RemoteAddr(), "error", err)
+		}
 		return
 	}
 	conn.SetReadDeadline(time.Time{})

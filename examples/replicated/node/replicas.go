@@ -175,6 +175,7 @@ func (n *Node) startReplica(r *replicaRecord) error {
 			}, c)
 	} else {
 		running.machine = machine.New(n.storage, r.Shard)
+		running.machine.Fatal = n.options.Fatal
 		err = n.host.StartOnDiskCluster(r.Members, len(r.Members) == 0,
 			func(uint64, uint64) sm.IOnDiskStateMachine { return running.machine }, c)
 	}

@@ -13,9 +13,13 @@ import (
 // PeerTLS are files for connections between nodes: the authority of all nodes'
 // certificates, this node's certificate and its key. Without them, connections
 // are neither encrypted nor authenticated.
-type PeerTLS struct{ CAFile, CertFile, KeyFile string }
+type PeerTLS struct {
+	CAFile, CertFile, KeyFile string
+	// If set: changes the configuration, such as its least version.
+	Adjust func(*tls.Config) error
+}
 
-func (p PeerTLS) enabled() bool { return p != PeerTLS{} }
+func (p PeerTLS) enabled() bool { return p.CAFile+p.CertFile+p.KeyFile != "" }
 
 // transport is for all connections between nodes. A node takes connections
 // from all that have a certificate of the authority, and connects
@@ -43,6 +47,11 @@ func (p PeerTLS) transport() (transport, error) {
 	config := &tls.Config{
 		MinVersion: tls.VersionTLS12, Certificates: []tls.Certificate{pair},
 		RootCAs: authorities, ClientCAs: authorities, ClientAuth: tls.RequireAndVerifyClientCert,
+	}
+	if p.Adjust != nil {
+		if err := p.Adjust(config); err != nil {
+			return plain, err
+		}
 	}
 	return transport{
 		dial: func(address string) (net.Conn, error) {

@@ -153,7 +153,9 @@ func (c *client) serve() {
 	}()
 	if secure, ok := c.conn.(*tls.Conn); ok {
 		c.conn.SetDeadline(time.Now().Add(c.server.options.AuthTimeout))
-		if secure.Handshake() != nil {
+		if err := secure.Handshake(); err != nil {
+			c.server.stats.handshakes.Add(1)
+			c.server.guard.log(c.conn.RemoteAddr(), time.Now(), "a TLS handshake has failed", "error", err)
 			return
 		}
 		c.conn.SetDeadline(time.Time{})
@@ -306,7 +308,7 @@ func (c *client) receiveMore() {
 // note records what CLIENT LIST shows of the commands.
 func (c *client) note(tasks []task) {
 	c.server.stats.commands.Add(uint64(len(tasks)))
-	last := tasks[len(tasks)-1].args[0]
+	last := shownName(tasks[len(tasks)-1].args)
 	memory := c.parser.Memory()
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
@@ -316,6 +318,16 @@ func (c *client) note(tasks []task) {
 	if c.shown.last != string(last) {
 		c.shown.last = string(last[:min(len(last), 64)])
 	}
+}
+
+// shownName is a command's first word, with the second one if that is a part of the
+// name.
+func shownName(words [][]byte) []byte {
+	known := find(words[0])
+	if known == nil || !known.hasParts || len(words) < 2 {
+		return words[0]
+	}
+	return append(append([]byte(known.name), '|'), words[1]...)
 }
 
 // holdAnswers accounts for answers until they are sent.

@@ -24,6 +24,7 @@ type command struct {
 	refused          bool // Unless an option allows it.
 	immediate        bool // Not queued by MULTI.
 	notInTransaction bool // It could not be done with the others at once.
+	hasParts         bool // The second word says what to do.
 	headsOnly        bool // It needs no values, only whether there are some.
 	// The words that are keys: the first, the last (-1 is the last word), and
 	// the distance. 0 is for none.

@@ -38,6 +38,7 @@ func init() {
 	addLocal("hello", 1, 0, rightNone, (*client).hello, "connection", "Agrees on the version of the protocol.")
 	commands["auth"].notInTransaction, commands["hello"].notInTransaction = true, true
 	addLocal("client", 2, 0, RightRead, (*client).client, "connection", "Names, lists and closes connections.")
+	commands["client"].hasParts = true
 	addLocal("acl", 2, 2, RightRead, (*client).acl, "server", "Returns the name of the user.")
 	addLocal("readonly", 1, 1, RightRead, setStale(true), "cluster", "Has reads answered by this node alone.")
 	addLocal("readwrite", 1, 1, RightRead, setStale(false), "cluster", "Has reads see all writes before.")
@@ -110,9 +111,19 @@ func (c *client) auth(t *task) {
 	}
 }
 
-// tryLogin answers if it fails, after a pause.
+// tryLogin answers if it fails, after a pause. After many failures from an address,
+// the logins from there wait for each other.
 func (c *client) tryLogin(name, password []byte) bool {
 	users := c.server.options.Users
+	guard, from := &c.server.guard, prefixOf(c.conn.RemoteAddr())
+	wait, allowed := guard.turn(from, time.Now())
+	if !allowed {
+		c.server.stats.logins.Add(1)
+		c.closing = true
+		c.fail("WRONGPASS too many logins have failed from this address. Try again later")
+		return false
+	}
+	time.Sleep(wait)
 	var user *User
 	var version uint64
 	if users != nil {
@@ -127,6 +138,8 @@ func (c *client) tryLogin(name, password []byte) bool {
 		return true
 	}
 	c.server.stats.logins.Add(1)
+	guard.failed(from, time.Now())
+	guard.log(c.conn.RemoteAddr(), time.Now(), "a login has failed", "user", string(name[:min(len(name), 64)]))
 	if c.failed++; c.failed >= maxFailed {
 		c.closing = true
 	}
@@ -461,7 +474,13 @@ func (f *filter) set(option, value string) string {
 	case "user":
 		f.user = value
 	case "type":
-		f.never = f.never || !strings.EqualFold(value, "normal")
+		switch strings.ToLower(value) {
+		case "normal":
+		case "master", "replica", "slave", "pubsub": // There are none.
+			f.never = true
+		default:
+			return fmt.Sprintf("ERR Unknown client type '%.32s'", value)
+		}
 	case "skipme":
 		if value = strings.ToLower(value); value != "yes" && value != "no" {
 			return syntaxError

@@ -7,6 +7,7 @@ import (
 	"sort"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -17,6 +18,42 @@ func init() {
 	addLocal("info", 1, 0, RightRead, (*client).info, "server", "Describes this node.")
 	addLocal("config", 2, 0, RightAdmin, (*client).config, "server", "Returns this node's limits.")
 	addLocal("command", 1, 0, RightRead, (*client).commands, "server", "Describes the commands.")
+	for _, name := range []string{"config", "command"} {
+		commands[name].hasParts = true
+	}
+}
+
+// usage counts the calls of a command. The time of commands that are done together
+// is divided among them.
+type usage struct{ calls, rejected, nanos atomic.Uint64 }
+
+// count adds a run of commands that has taken a time.
+func (s *Server) count(run []task, took time.Duration) {
+	for i := range run {
+		one := s.usage[run[i].command]
+		if one == nil {
+			continue // There is no such command.
+		}
+		if run[i].complaint != "" {
+			one.rejected.Add(1)
+			continue
+		}
+		one.calls.Add(1)
+		one.nanos.Add(uint64(took) / uint64(len(run)))
+	}
+}
+
+func (s *Server) commandStats() []string {
+	var lines []string
+	for _, name := range names() {
+		one := s.usage[commands[name]]
+		calls, rejected, micros := one.calls.Load(), one.rejected.Load(), one.nanos.Load()/1000
+		if calls+rejected > 0 {
+			lines = append(lines, fmt.Sprintf("cmdstat_%s:calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=0",
+				name, calls, micros, float64(micros)/float64(max(calls, 1)), rejected))
+		}
+	}
+	return lines
 }
 
 // section is of INFO.
@@ -28,8 +65,8 @@ type section struct {
 func (s *Server) sections() []section {
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
-	var usage syscall.Rusage
-	syscall.Getrusage(syscall.RUSAGE_SELF, &usage)
+	var used syscall.Rusage
+	syscall.Getrusage(syscall.RUSAGE_SELF, &used)
 	uptime := int64(time.Since(s.started).Seconds())
 	line := func(format string, arguments ...interface{}) string { return fmt.Sprintf(format, arguments...) }
 	seconds := func(t syscall.Timeval) string { return line("%d.%06d", t.Sec, t.Usec) }
@@ -49,14 +86,16 @@ func (s *Server) sections() []section {
 			line("total_commands_processed:%d", s.stats.commands.Load()),
 			line("total_error_replies:%d", s.stats.errors.Load()),
 			line("failed_logins:%d", s.stats.logins.Load()),
+			line("failed_tls_handshakes:%d", s.stats.handshakes.Load()),
 			line("total_net_input_bytes:%d", s.stats.received.Load()),
 			line("total_net_output_bytes:%d", s.stats.sent.Load()),
 			line("keyspace_hits:%d", s.stats.hits.Load()), line("keyspace_misses:%d", s.stats.misses.Load()),
 			line("expired_keys:%d", s.stats.expired.Load()), "evicted_keys:0"}},
 		{"Replication", []string{"role:master", "connected_slaves:0"}},
-		{"CPU", []string{"used_cpu_sys:" + seconds(usage.Stime), "used_cpu_user:" + seconds(usage.Utime)}},
+		{"CPU", []string{"used_cpu_sys:" + seconds(used.Stime), "used_cpu_user:" + seconds(used.Utime)}},
 		{"Cluster", []string{"cluster_enabled:0"}},
 		{"Keyspace", nil},
+		{"Commandstats", s.commandStats()},
 	}
 	// The node's own lines go into sections of the same names.
 	at := -1
@@ -85,10 +124,11 @@ func (c *client) info(t *task) {
 	for _, word := range t.args[1:] {
 		wanted[strings.ToLower(string(word))] = true
 	}
-	all := len(wanted) == 0 || wanted["all"] || wanted["default"] || wanted["everything"]
+	every := wanted["all"] || wanted["everything"]
+	all := len(wanted) == 0 || every || wanted["default"]
 	var parts []string
 	for _, one := range c.server.sections() {
-		if all || wanted[strings.ToLower(one.name)] {
+		if all && (every || one.name != "Commandstats") || wanted[strings.ToLower(one.name)] {
 			lines := append([]string{"# " + one.name}, one.lines...)
 			parts = append(parts, strings.Join(lines, "\r\n")+"\r\n")
 		}
@@ -111,6 +151,11 @@ func (c *client) config(t *task) {
 		stats.hits.Store(0)
 		stats.misses.Store(0)
 		stats.expired.Store(0)
+		for _, one := range c.server.usage {
+			one.calls.Store(0)
+			one.rejected.Store(0)
+			one.nanos.Store(0)
+		}
 		c.out.Status("OK")
 	case sub == "set" || sub == "rewrite":
 		c.fail("ERR settings are options of the program varve-node")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 
 	"varve.example/replicated/machine"
 	"varve.example/replicated/storage"
@@ -186,6 +187,7 @@ func (c *client) execute(tasks []task) {
 		}
 		run := tasks[:count]
 		tasks = tasks[count:]
+		begin := time.Now()
 		switch run[0].kind() {
 		case reads:
 			c.read(run)
@@ -194,6 +196,7 @@ func (c *client) execute(tasks []task) {
 		default:
 			c.single(&run[0])
 		}
+		c.server.count(run, time.Since(begin))
 		clear(run) // They hold what was read, which is not counted any more.
 	}
 }

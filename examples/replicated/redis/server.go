@@ -73,6 +73,8 @@ type Server struct {
 	options  Options
 	allowed  map[string]bool
 	memory   budget
+	guard    guard
+	usage    map[*command]*usage // Of all commands.
 	stats    stats
 	started  time.Time
 	stop     chan struct{}
@@ -90,6 +92,7 @@ type Server struct {
 // stats are counters for INFO and Stats.
 type stats struct {
 	connections, rejected, commands, errors, logins, limited atomic.Uint64
+	handshakes                                               atomic.Uint64 // That have failed.
 	hits, misses, expired, received, sent                    atomic.Uint64
 }
 
@@ -107,6 +110,10 @@ func NewServer(options Options, store Store) *Server {
 	s := &Server{store: store, options: options, allowed: map[string]bool{}, clients: map[int64]*client{},
 		started: time.Now(), stop: make(chan struct{})}
 	s.memory.limit = options.MaxMemory
+	s.usage = map[*command]*usage{operator: {}}
+	for _, one := range commands {
+		s.usage[one] = &usage{}
+	}
 	for _, name := range options.Allow {
 		s.allowed[name] = true
 	}
@@ -202,6 +209,7 @@ func (s *Server) accept(conn net.Conn) {
 	if s.accepted.Add(1) > int64(s.options.MaxConnections) {
 		s.accepted.Add(-1)
 		s.stats.rejected.Add(1)
+		s.guard.log(conn.RemoteAddr(), time.Now(), "a connection was refused: there are too many")
 		if s.options.TLS == nil {
 			conn.SetWriteDeadline(time.Now().Add(100 * time.Millisecond))
 			conn.Write([]byte("-ERR max number of clients reached\r\n"))

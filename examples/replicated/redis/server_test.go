@@ -403,3 +403,32 @@ func TestTheAgeOfStaleAnswersIsTold(t *testing.T) {
 	c.expect("GET a", "nil")
 	c.expect("NODE.STALENESS", ":0")
 }
+
+func TestSmallThingsAreAsInRedis(t *testing.T) {
+	c := serve(t, nil).dial()
+	const last = "9223372036854775807"
+	for _, one := range [][2]string{
+		{"SET a 1", "+OK"}, {"PEXPIREAT a " + last, ":1"}, {"PEXPIRETIME a", ":" + last},
+		{"EXPIRETIME a", ":9223372036854776"}, {"SET a 1 PXAT " + last, "+OK"}, {"PERSIST a", ":1"},
+		{"PEXPIREAT a -9223372036854775808", ":1"}, {"EXISTS a", ":0"},
+		{"SET a 1 PX " + last, "-ERR invalid expire time in 'set' command"},
+		{"EXPIREAT a " + last, "-ERR invalid expire time in 'expireat' command"},
+		{"INCRBYFLOAT a inf", "-ERR increment would produce NaN or Infinity"},
+		{"INCRBYFLOAT a -Infinity", "-ERR increment would produce NaN or Infinity"},
+		{"INCRBYFLOAT a nan", "-ERR value is not a valid float"},
+		{"CLIENT KILL TYPE wrong", "-ERR Unknown client type 'wrong'"}, {"CLIENT KILL TYPE pubsub", ":0"},
+	} {
+		c.expect(one[0], one[1])
+	}
+	if text := c.ask("CLIENT LIST"); !strings.Contains(text, " cmd=client|list ") {
+		t.Error(text)
+	}
+	c.ask("GET a b")
+	if text := c.ask("INFO commandstats"); !strings.Contains(text, "cmdstat_exists:calls=1,usec=") ||
+		!strings.Contains(text, "cmdstat_get:calls=0,usec=0,usec_per_call=0.00,rejected_calls=1,") || strings.Contains(text, "# Server") {
+		t.Error(text)
+	}
+	if text := c.ask("INFO"); strings.Contains(text, "cmdstat_") {
+		t.Error(text)
+	}
+}

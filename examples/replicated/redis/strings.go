@@ -159,11 +159,12 @@ func finishTTL(c *client, t *task) {
 	}
 	switch t.command.name {
 	case "ttl":
-		c.out.Int((expires - t.now + 500) / 1000)
+		left := expires - t.now
+		c.out.Int(left/1000 + (left%1000+500)/1000)
 	case "pttl":
 		c.out.Int(expires - t.now)
 	case "expiretime":
-		c.out.Int((expires + 500) / 1000)
+		c.out.Int(expires/1000 + (expires%1000+500)/1000)
 	default:
 		c.out.Int(expires)
 	}
@@ -249,10 +250,13 @@ func expiry(unit string, word []byte, now int64, positive bool, name string) (in
 		return 0, notInteger
 	}
 	u := units[unit]
-	if positive && number <= 0 || number > math.MaxInt64/4/u.factor || number < -math.MaxInt64/4/u.factor {
+	if positive && number <= 0 || number > math.MaxInt64/u.factor || number < math.MinInt64/u.factor {
 		return 0, invalid
 	}
 	number *= u.factor
+	if u.relative && number > math.MaxInt64-now {
+		return 0, invalid
+	}
 	if u.relative {
 		number += now
 	}
@@ -393,6 +397,10 @@ func planIncr(p *plan, t *task) string {
 }
 
 func planIncrFloat(p *plan, t *task) string {
+	switch strings.TrimLeft(strings.ToLower(string(t.args[2])), "+-") {
+	case "inf", "infinity": // These are numbers to Redis.
+		return "ERR increment would produce NaN or Infinity"
+	}
 	if _, ok := machine.ParseFloat(t.args[2]); !ok {
 		return "ERR value is not a valid float"
 	}

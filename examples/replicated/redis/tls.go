@@ -6,6 +6,8 @@ import (
 	"crypto/x509"
 	"fmt"
 	"os"
+	"sort"
+	"strings"
 	"sync"
 )
 
@@ -40,6 +42,49 @@ func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	return c.current, nil
+}
+
+// SetVersions sets the least version of TLS, 1.2 or 1.3, and which ciphers
+// version 1.2 may use, by their names with commas. Those of 1.3 are all good and
+// cannot be chosen. Without names it is all that Go recommends but those in CBC
+// mode.
+func SetVersions(config *tls.Config, least, ciphers string) error {
+	switch least {
+	case "1.2":
+		config.MinVersion = tls.VersionTLS12
+	case "1.3":
+		config.MinVersion = tls.VersionTLS13
+	default:
+		return fmt.Errorf("the least version of TLS is 1.2 or 1.3, not %q", least)
+	}
+	config.CipherSuites = nil
+	known := map[string]uint16{}
+	for _, suite := range tls.CipherSuites() {
+		// The names of those of version 1.3 have no ECDHE.
+		if strings.Contains(suite.Name, "_ECDHE_") && !strings.Contains(suite.Name, "_CBC_") {
+			known[suite.Name] = suite.ID
+			if ciphers == "" {
+				config.CipherSuites = append(config.CipherSuites, suite.ID)
+			}
+		}
+	}
+	for _, name := range strings.Split(ciphers, ",") {
+		if id := known[name]; id != 0 {
+			config.CipherSuites = append(config.CipherSuites, id)
+		} else if name != "" {
+			return fmt.Errorf("%q is not one of the ciphers %s", name, strings.Join(sortedNames(known), ", "))
+		}
+	}
+	return nil
+}
+
+func sortedNames(of map[string]uint16) []string {
+	var names []string
+	for name := range of {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	return names
 }
 
 // LoadTLS reads a certificate and its key. With a file of authorities, clients

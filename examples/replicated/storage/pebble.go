@@ -35,11 +35,14 @@ type pebbleIterator struct{ iterator *pebble.Iterator }
 
 // OpenEngine opens the databases in a directory, which is made if need be.
 func OpenEngine(dir string, options Options) (Engine, error) {
-	err := os.MkdirAll(dir, 0o755)
+	err := os.MkdirAll(dir, 0o700)
 	return &pebbleEngine{dir, pebble.NewCache(int64(options.CacheBytes)), options}, err
 }
 
-func (e *pebbleEngine) Describe() string { return "pebble" }
+// Version is the engine's.
+func Version() string { return "pebble" }
+
+func (e *pebbleEngine) Describe() string { return Version() }
 
 func (e *pebbleEngine) open(name string) (Database, error) {
 	levels := []pebble.LevelOptions{{FilterPolicy: bloom.FilterPolicy(10)}}
@@ -64,7 +67,7 @@ func (silent) Infof(string, ...interface{})  {}
 func (silent) Fatalf(string, ...interface{}) { os.Exit(1) }
 
 func (e *pebbleEngine) Create(name string) (Database, error) {
-	if err := os.Mkdir(filepath.Join(e.dir, name), 0o755); err != nil {
+	if err := os.Mkdir(filepath.Join(e.dir, name), 0o700); err != nil {
 		return nil, err
 	}
 	return e.open(name)

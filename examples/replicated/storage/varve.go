@@ -96,7 +96,10 @@ func OpenEngine(dir string, options Options) (Engine, error) {
 	return e, nil
 }
 
-func (e *varveEngine) Describe() string { return "varve " + C.GoString(C.varve_version()) }
+// Version is the engine's.
+func Version() string { return "varve " + C.GoString(C.varve_version()) }
+
+func (e *varveEngine) Describe() string { return Version() }
 
 func (e *varveEngine) Create(name string) (Database, error) {
 	text := C.CString(name)

@@ -3,6 +3,7 @@ package main
 
 import (
 	"bufio"
+	"crypto/tls"
 	"errors"
 	"flag"
 	"fmt"
@@ -22,6 +23,8 @@ type clientFlags struct {
 	certFile      string
 	keyFile       string
 	authorities   string
+	leastTLS      string
+	ciphers       string
 	allow         string
 	maxMemoryMiB  int64
 	maxRequestMiB int
@@ -39,6 +42,8 @@ func (f *clientFlags) define() {
 	flag.StringVar(&f.certFile, "tls-cert", "", "certificate for clients, which then must use TLS")
 	flag.StringVar(&f.keyFile, "tls-key", "", "key of --tls-cert")
 	flag.StringVar(&f.authorities, "tls-client-ca", "", "authorities of which clients must have a certificate")
+	flag.StringVar(&f.leastTLS, "tls-min-version", "1.2", "1.2 or 1.3, for clients and for other nodes")
+	flag.StringVar(&f.ciphers, "tls-ciphers", "", "names with commas, such as TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, that version 1.2 may use; all safe ones if empty")
 	flag.StringVar(&f.allow, "allow-commands", "", "commands that are refused by default: keys,flushall,flushdb")
 	flag.BoolVar(&o.Stale, "stale-reads", false, "answer reads from this node without asking the others")
 	flag.IntVar(&o.MaxConnections, "max-connections", o.MaxConnections, "of clients")
@@ -85,26 +90,40 @@ func (f *clientFlags) finish(address string) (err error) {
 		if o.TLS, f.certificate, err = redis.LoadTLS(f.certFile, f.keyFile, f.authorities); err != nil {
 			return err
 		}
+		if err := f.adjust(o.TLS); err != nil {
+			return err
+		}
 	} else if redis.CheckAddress(address, nil) != nil {
 		slog.Warn("clients at this address send passwords and data without encryption", "address", address)
 	}
 	return nil
 }
 
+// adjust applies the options on versions and ciphers.
+func (f *clientFlags) adjust(config *tls.Config) error {
+	return redis.SetVersions(config, f.leastTLS, f.ciphers)
+}
+
 // reload reads files again that an operator may have replaced.
 func (f *clientFlags) reload() {
-	var failures []error
+	read := func(reload func() error, files ...string) {
+		if err := reload(); err != nil {
+			slog.Error("files were not read again, and what they said stays", "error", err)
+			return
+		}
+		for _, file := range files {
+			if file != "" {
+				slog.Info("a file was read again", "file", file)
+			}
+		}
+	}
 	if f.users != nil {
-		failures = append(failures, f.users.Reload())
+		read(f.users.Reload, f.passwordFile, f.usersFile)
 	}
 	if f.certificate != nil {
-		failures = append(failures, f.certificate.Reload())
+		read(f.certificate.Reload, f.certFile, f.keyFile)
 	}
-	if err := errors.Join(failures...); err != nil {
-		slog.Error("the files were not read again", "error", err)
-	} else {
-		slog.Info("users and certificates were read again")
-	}
+	slog.Info("other files are read at the start only")
 }
 
 // peerFlags are about how nodes reach each other.

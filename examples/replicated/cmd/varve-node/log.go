@@ -3,9 +3,13 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
+	"sync"
+	"time"
 
 	"github.com/lni/dragonboat/v3/logger"
 )
@@ -58,8 +62,28 @@ func (l *raftLog) Errorf(format string, arguments ...interface{}) {
 	}
 	l.log(level, format, arguments)
 }
+
+// Panicf is called when dragonboat cannot go on, such as with a full disk. It would
+// panic and so end the process in the middle of all else. Instead, what has failed
+// stops here for good, without an answer to anybody, and the node ends in order.
 func (l *raftLog) Panicf(format string, arguments ...interface{}) {
-	text := fmt.Sprintf(format, arguments...)
-	slog.Error(text, "part", l.name)
-	panic(text)
+	fatal(fmt.Errorf(format, arguments...))
+}
+
+var (
+	fatalErrors = make(chan error, 1)
+	fatalOnce   sync.Once
+)
+
+// endTime is how long a node that cannot go on may take to hand over what it leads.
+const endTime = 5 * time.Second
+
+// fatal has the node end, for the first reason that there is. It does not return.
+func fatal(err error) {
+	fatalOnce.Do(func() {
+		text, _, _ := strings.Cut(err.Error(), "\n")
+		time.AfterFunc(endTime, func() { os.Exit(1) })
+		fatalErrors <- errors.New(text)
+	})
+	select {}
 }

@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime"
+	"runtime/debug"
 	"strconv"
 	"strings"
 	"syscall"
@@ -18,6 +20,7 @@ import (
 
 	"varve.example/replicated/node"
 	"varve.example/replicated/redis"
+	"varve.example/replicated/storage"
 )
 
 func main() {
@@ -41,11 +44,17 @@ func main() {
 	flag.Uint64Var(&options.RoundMS, "round-ms", 100, "milliseconds of a tick; 10 of silence are an election")
 	flag.Uint64Var(&options.SnapshotEntries, "snapshot-entries", 20000, "log entries after which the log is cut")
 	flag.DurationVar(&options.Timeout, "timeout", 3*time.Second, "of a request")
+	reserve := flag.Uint64("reserve-mib", 64, "mebibytes of the disk, a sixteenth of it at most: the node ends if less is free")
 	flag.DurationVar(&options.MaxStaleness, "max-staleness", 0, "of what stale reads return; 0 for no limit")
 	flag.StringVar(&options.ClockFile, "clock-file", "", "for tests: a file with a number of milliseconds by which this node's clock is wrong")
+	version := flag.Bool("version", false, "print the versions, and end")
 	level := flag.String("log-level", "info", "debug, info, warn or error")
 	format := flag.String("log-format", "text", "text or json")
 	flag.Parse()
+	if *version {
+		fmt.Println(versions())
+		return
+	}
 	if *hash {
 		if err := hashPassword(); err != nil {
 			fmt.Fprintln(os.Stderr, "varve-node:", err)
@@ -67,17 +76,32 @@ func main() {
 		err = clients.finish(options.Client)
 	}
 	if err == nil {
+		options.TLS.Adjust = clients.adjust
 		warnOfPeers(&options)
 	}
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "varve-node:", err)
 		os.Exit(2)
 	}
+	options.Fatal, options.ReserveBytes = fatal, *reserve<<20
 	options.Peers, options.MaxRequest = members, clients.options.MaxRequest
 	if err := run(options, *watch, &clients); err != nil {
 		slog.Error("the node ends", "error", err)
 		os.Exit(1)
 	}
+}
+
+// versions are of this program's revision, the engine, and Go.
+func versions() string {
+	revision := "of an unknown revision"
+	if build, ok := debug.ReadBuildInfo(); ok {
+		for _, setting := range build.Settings {
+			if setting.Key == "vcs.revision" {
+				revision = setting.Value
+			}
+		}
+	}
+	return fmt.Sprintf("varve-node %s\n%s\nredis %s\n%s", revision, storage.Version(), redis.Version, runtime.Version())
 }
 
 func parsePeers(text string) (map[uint64]string, error) {
@@ -94,6 +118,14 @@ func parsePeers(text string) (map[uint64]string, error) {
 		peers[number] = address
 	}
 	return peers, nil
+}
+
+// end is for a node of which something has failed. It may wait for ever, and is
+// ended by a timer then.
+func end(server *redis.Server, n *node.Node) int {
+	server.Close()
+	n.HandOver()
+	return 1
 }
 
 // run serves until a signal or an error ends it.
@@ -130,6 +162,9 @@ func run(options node.Options, watch string, clients *clientFlags) error {
 		case err := <-n.Failed():
 			server.Close()
 			return err
+		case err := <-fatalErrors:
+			slog.Error("the node ends", "error", err)
+			os.Exit(end(server, n))
 		case <-reload:
 			clients.reload()
 		case <-stop:
