@@ -93,7 +93,7 @@ func TestAnswersAsRedisDoes(t *testing.T) {
 		"TIME":                 `^\*\["\d+" "\d+"\]$`,
 		"INFO server":          `redis_version:7\.2\.0.*engine:test`,
 		"INFO":                 `# Clients.*connected_clients:1.*# Stats.*# Extra.*a:b`,
-		"CLIENT LIST":          `id=1 addr=127\.0\.0\.1:\d+ .*cmd=client user=default .*resp=3`,
+		"CLIENT LIST":          `id=1 addr=127\.0\.0\.1:\d+ .*cmd=client\|list user=default .*resp=3`,
 		"CLIENT LIST TYPE foo": `Unknown client type`,
 		"CLIENT LIST ID 7 8":   `^"txt:"$`,
 		"CLIENT INFO":          `^"txt:id=1 `,
