@@ -1,7 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The parts that the tests of LevelDB's interface share. They see LevelDB's headers only.
+// The parts that the tests of LevelDB's interface share. They see LevelDB's
+// headers only.
 
 #include <gtest/gtest.h>
 #include <leveldb/db.h>

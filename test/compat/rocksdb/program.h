@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// The parts that the tests of RocksDB's C interface share. They see its header only, so
-// most of them also run with RocksDB's library.
+// The parts that the tests of RocksDB's C interface share. They see its header
+// only, so most of them also run with RocksDB's library.
 
 #include <gtest/gtest.h>
 #include <rocksdb/c.h>
