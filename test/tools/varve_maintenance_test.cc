@@ -7,6 +7,8 @@
 #include "test/testing/forked.h"
 #include "test/testing/test_headers.h"
 #include "test/testing/varve_command.h"
+#include "varve/convert.h"
+#include "varve/filter_policy.h"
 
 namespace varve {
 namespace {
@@ -54,6 +56,40 @@ TEST_F(VarveMaintenanceTest, Compacts) {
     EXPECT_EQ(Succeed({"scan", "--hex"}), before);
     EXPECT_THAT(Succeed({"levels"}), HasSubstr("level 0: 0 files"));
     EXPECT_TRUE(Succeed({"check"}).ends_with("no damage\n"));
+  }
+}
+
+// A command is not the database's program, and has no options of its own.
+TEST_F(VarveMaintenanceTest, KeepsTheOptionsOfTheDatabase) {
+  Options options;
+  options.create_if_missing = true;
+  options.write_buffer_size = 3 << 20;
+  options.filter_policy = NewBloomFilterPolicy(7);
+  options.compression = CompressionType::kZstd;
+  options.WAL_ttl_seconds = 3600;
+  std::unique_ptr<DB> db;
+  ASSERT_TRUE(test::Ok(DB::Open(options, Db(), &db)));
+  ColumnFamilyHandle* family = nullptr;
+  options.write_buffer_size = 5 << 20;
+  ASSERT_TRUE(test::Ok(db->CreateColumnFamily(options, "f", &family)));
+  ASSERT_TRUE(test::Ok(db->DestroyColumnFamilyHandle(family)));
+  db.reset();
+  Succeed({"put", "a", "1"});
+  Succeed({"put", "a", "1", "--family=f"});
+  Succeed({"compact"});
+  Succeed({"repair"});
+  Succeed({"delete", "a"});
+  DBOptions found;
+  std::vector<ColumnFamilyDescriptor> families;
+  ASSERT_TRUE(
+      test::Ok(LoadLatestOptions(ConfigOptions(), Db(), &found, &families)));
+  ASSERT_EQ(families.size(), 2u);
+  EXPECT_EQ(found.WAL_ttl_seconds, 3600u);
+  for (const ColumnFamilyDescriptor& one : families) {
+    EXPECT_EQ(one.options.write_buffer_size,
+              size_t{one.name == "f" ? 5u : 3u} << 20);
+    EXPECT_NE(one.options.filter_policy, nullptr);
+    EXPECT_EQ(one.options.compression, CompressionType::kZstd);
   }
 }
 
