@@ -65,14 +65,14 @@ TEST_F(VarveMaintenanceTest, KeepsTheOptionsOfTheDatabase) {
   options.create_if_missing = true;
   options.write_buffer_size = 3 << 20;
   options.filter_policy = NewBloomFilterPolicy(7);
-  options.compression = CompressionType::kZstd;
+  options.compression = CompressionType::kZSTD;
   options.WAL_ttl_seconds = 3600;
   std::unique_ptr<DB> db;
-  ASSERT_TRUE(test::Ok(DB::Open(options, Db(), &db)));
+  ASSERT_TRUE(Ok(DB::Open(options, Db(), &db)));
   ColumnFamilyHandle* family = nullptr;
   options.write_buffer_size = 5 << 20;
-  ASSERT_TRUE(test::Ok(db->CreateColumnFamily(options, "f", &family)));
-  ASSERT_TRUE(test::Ok(db->DestroyColumnFamilyHandle(family)));
+  ASSERT_TRUE(Ok(db->CreateColumnFamily(options, "f", &family)));
+  ASSERT_TRUE(Ok(db->DestroyColumnFamilyHandle(family)));
   db.reset();
   Succeed({"put", "a", "1"});
   Succeed({"put", "a", "1", "--family=f"});
@@ -81,15 +81,14 @@ TEST_F(VarveMaintenanceTest, KeepsTheOptionsOfTheDatabase) {
   Succeed({"delete", "a"});
   DBOptions found;
   std::vector<ColumnFamilyDescriptor> families;
-  ASSERT_TRUE(
-      test::Ok(LoadLatestOptions(ConfigOptions(), Db(), &found, &families)));
+  ASSERT_TRUE(Ok(LoadLatestOptions(ConfigOptions(), Db(), &found, &families)));
   ASSERT_EQ(families.size(), 2u);
   EXPECT_EQ(found.WAL_ttl_seconds, 3600u);
   for (const ColumnFamilyDescriptor& one : families) {
     EXPECT_EQ(one.options.write_buffer_size,
               size_t{one.name == "f" ? 5u : 3u} << 20);
     EXPECT_NE(one.options.filter_policy, nullptr);
-    EXPECT_EQ(one.options.compression, CompressionType::kZstd);
+    EXPECT_EQ(one.options.compression, CompressionType::kZSTD);
   }
 }
 

@@ -109,6 +109,7 @@ Options StoredOptions::Of(const std::string& family,
       db_, stored != families_.end() ? stored->second : ColumnFamilyOptions());
   options.error_if_exists = false;
   options.create_missing_column_families = false;
+  options.key_case = KeyCase::kSensitive;  // As the command line says.
   SetOptionsOf(line, &options);
   return options;
 }
