@@ -69,7 +69,7 @@ class PosixEnv final : public DirectoryEnv {
 
   Status Hold() override {
     const std::string path = root_.empty() ? "/" : root_;
-    const Status status =
+    Status status =
         PosixOpen(outer_->Locate(path), O_RDONLY | O_DIRECTORY, &descriptor_);
     if (status.ok()) owner_ = FileOwner(descriptor_);
     return status;
