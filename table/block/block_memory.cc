@@ -287,7 +287,7 @@ size_t TEST_WaitForReadyChunks() { return Ready().WaitForCount(); }
 
 void* AllocateBlockMemory(size_t size, bool huge_pages) {
   if (!InChunk(size, huge_pages)) {
-    return AllocateLarge(size, LargeUse::kFilledNow);
+    return AllocateLarge(size);
   }
   const size_t size_class = ClassOf(size);
   void* const memory = Classes()[size_class].Allocate(PlaceBytes(size_class));

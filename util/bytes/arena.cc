@@ -69,10 +69,7 @@ char* Arena::AllocateLocked(size_t bytes, size_t alignment, bool* grew) {
 
 Arena::Block* Arena::AddBlock(size_t capacity) {
   const size_t total_bytes = sizeof(Block) + capacity;
-  // A block of one allocation is filled by its caller.
-  const LargeUse use = total_bytes == next_block_bytes_ ? LargeUse::kFilledLater
-                                                        : LargeUse::kFilledNow;
-  blocks_ = new (AllocateLarge(total_bytes, use))
+  blocks_ = new (AllocateLarge(total_bytes))
       Block{blocks_, capacity, {}, NoteAllocated(kind_, total_bytes)};
   // relaxed: see MemoryUsage.
   memory_usage_bytes_.fetch_add(total_bytes, std::memory_order_relaxed);

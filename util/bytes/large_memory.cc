@@ -11,10 +11,6 @@
 #include "util/base/mutex.h"
 #include "util/base/process_wide.h"
 
-#ifndef MADV_POPULATE_WRITE
-#define MADV_POPULATE_WRITE 23
-#endif
-
 namespace varve {
 
 namespace {
@@ -95,13 +91,11 @@ class KeptPieces {
         !MakeRoom(size_class)) {
       return false;
     }
-    if (kept_bytes() + size_class.bytes > kMostResidentBytes) {
-      // The page with the beginning stays. A hint: without it all stay.
-      const auto begin = reinterpret_cast<uintptr_t>(memory);
-      const uintptr_t from = (begin + sizeof(Piece) + kPageMask) & ~kPageMask;
-      const uintptr_t to = (begin + size_class.bytes) & ~kPageMask;
-      madvise(reinterpret_cast<void*>(from), to - from, MADV_FREE);
-    }
+    // The page with the beginning stays. A hint: without it all stay.
+    const auto begin = reinterpret_cast<uintptr_t>(memory);
+    const uintptr_t from = (begin + sizeof(Piece) + kPageMask) & ~kPageMask;
+    const uintptr_t to = (begin + size_class.bytes) & ~kPageMask;
+    madvise(reinterpret_cast<void*>(from), to - from, MADV_FREE);
     if (!mu_.TryLock()) return false;
     // Other threads may have filled it since.
     const bool fits = bytes_ + size_class.bytes <= kMostKeptBytes;
@@ -164,23 +158,13 @@ KeptPieces& Kept() {
 
 }  // namespace
 
-void* AllocateLarge(size_t bytes, LargeUse use) {
-  size_t allocated = bytes;
+void* AllocateLarge(size_t bytes) {
   if (IsPooled(bytes)) {
     const SizeClass size_class = ClassOf(bytes);
     if (void* const piece = Kept().Take(size_class)) return piece;
-    allocated = size_class.bytes;
+    bytes = size_class.bytes;
   }
-  void* const memory = ::operator new(allocated, std::align_val_t{kAlignment});
-  if (use == LargeUse::kFilledNow && bytes >= kLeastLargeBytes) {
-    // Only speed depends on it. The first page may also have another piece,
-    // whose bytes it does not change.
-    const auto begin = reinterpret_cast<uintptr_t>(memory);
-    const uintptr_t from = begin & ~kPageMask;
-    madvise(reinterpret_cast<void*>(from), begin + bytes - from,
-            MADV_POPULATE_WRITE);
-  }
-  return memory;
+  return ::operator new(bytes, std::align_val_t{kAlignment});
 }
 
 void FreeLarge(void* memory, size_t bytes) {

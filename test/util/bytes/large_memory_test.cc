@@ -49,8 +49,7 @@ TEST(LargeMemoryTest, PiecesKeepTheirBytes) {
               rng.OneIn(3)
                   ? rng.Between(1, 100000)
                   : (kLeastLargeBytes << rng.Below(5)) + rng.Between(-3, 3);
-          auto* const memory = static_cast<unsigned char*>(AllocateLarge(
-              size, rng.Pick({LargeUse::kFilledNow, LargeUse::kFilledLater})));
+          auto* const memory = static_cast<unsigned char*>(AllocateLarge(size));
           ASSERT_EQ(reinterpret_cast<uintptr_t>(memory) % 64, 0u);
           const auto pattern = static_cast<unsigned char>(rng.Next());
           memset(memory, pattern, size);
@@ -73,8 +72,7 @@ TEST(LargeMemoryTest, PiecesKeepTheirBytes) {
 
 TEST(LargeMemoryTest, KeepsNoMoreThanTheBound) {
   std::vector<void*> pieces(2 * kMostKeptBytes / kMiB);
-  for (void*& piece : pieces)
-    piece = AllocateLarge(kMiB, LargeUse::kFilledLater);
+  for (void*& piece : pieces) piece = AllocateLarge(kMiB);
   for (void* const piece : pieces) FreeLarge(piece, kMiB);
   const size_t kept = TEST_KeptLargeBytes();
   EXPECT_LE(kept, kMostKeptBytes);
@@ -82,9 +80,8 @@ TEST(LargeMemoryTest, KeepsNoMoreThanTheBound) {
     EXPECT_GT(kept, kMostKeptBytes - 2 * kMiB);
   }
   // Neither tiny nor gigantic ones.
-  FreeLarge(AllocateLarge(100, LargeUse::kFilledNow), 100);
-  FreeLarge(AllocateLarge(kMostLargeBytes + 1, LargeUse::kFilledNow),
-            kMostLargeBytes + 1);
+  FreeLarge(AllocateLarge(100), 100);
+  FreeLarge(AllocateLarge(kMostLargeBytes + 1), kMostLargeBytes + 1);
   EXPECT_EQ(TEST_KeptLargeBytes(), kept);
 }
 
