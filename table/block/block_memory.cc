@@ -11,7 +11,6 @@
 
 #include "util/base/mutex.h"
 #include "util/base/process_wide.h"
-#include "util/bytes/large_memory.h"
 #include "util/threads/fork_watch.h"
 #include "util/threads/thread_pool.h"
 
@@ -287,7 +286,7 @@ size_t TEST_WaitForReadyChunks() { return Ready().WaitForCount(); }
 
 void* AllocateBlockMemory(size_t size, bool huge_pages) {
   if (!InChunk(size, huge_pages)) {
-    return AllocateLarge(size);
+    return ::operator new(size, std::align_val_t{kAlignment});
   }
   const size_t size_class = ClassOf(size);
   void* const memory = Classes()[size_class].Allocate(PlaceBytes(size_class));
@@ -297,7 +296,7 @@ void* AllocateBlockMemory(size_t size, bool huge_pages) {
 
 void FreeBlockMemory(void* memory, size_t size, bool huge_pages) {
   if (!InChunk(size, huge_pages)) {
-    FreeLarge(memory, size);
+    ::operator delete(memory, std::align_val_t{kAlignment});
     return;
   }
   const size_t size_class = ClassOf(size);

@@ -22,29 +22,6 @@
 
 namespace varve {
 
-namespace {
-
-// A body that the thread keeps, so that not every read touches fresh memory.
-class LentBody {
- public:
-  LentBody() = default;
-  LentBody(const LentBody&) = delete;
-  LentBody& operator=(const LentBody&) = delete;
-  ~LentBody() {
-    for (BlockContents* contents : {&body_->heap, &body_->uncompressed}) {
-      if (contents->buffer.capacity() > kMaxKeptBytes) contents->buffer.Trim();
-    }
-  }
-  FileBody& operator*() const { return *body_; }
-
- private:
-  static constexpr size_t kMaxKeptBytes = size_t{1} << 20;
-
-  const ThreadScratch<FileBody, LentBody> body_;
-};
-
-}  // namespace
-
 Status Table::Open(const TableReaderOptions& options,
                    std::unique_ptr<RandomAccessFile> file,
                    std::unique_ptr<Table>* table) {
@@ -293,8 +270,7 @@ void Table::GetFromBlocks(TableProbe* probe) const {
   const TableLookup& lookup = probe->lookup;
   probe->done = true;
   BlockRef block;
-  const LentBody lent;
-  FileBody& body = *lent;
+  FileBody body;
   for (size_t i = probe->block_index; i < core_.index.size(); ++i) {
     if (core_.filter.MayMatchInBlock(lookup.user_key,
                                      core_.index.handle(i).offset)) {

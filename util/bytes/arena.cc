@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <new>
 
-#include "util/bytes/large_memory.h"
-
 namespace varve {
 
 Arena::Arena(size_t block_bytes, MemoryKind kind, const ArenaGrowth& growth)
@@ -22,10 +20,9 @@ Arena::~Arena() {
   while (blocks_ != nullptr) {
     Block* block = blocks_;
     blocks_ = block->next;
-    const size_t total_bytes = sizeof(Block) + block->capacity;
-    NoteFreed(block->account, kind_, total_bytes);
+    NoteFreed(block->account, kind_, sizeof(Block) + block->capacity);
     block->~Block();
-    FreeLarge(block, total_bytes);
+    ::operator delete(block);
   }
 }
 
@@ -69,7 +66,7 @@ char* Arena::AllocateLocked(size_t bytes, size_t alignment, bool* grew) {
 
 Arena::Block* Arena::AddBlock(size_t capacity) {
   const size_t total_bytes = sizeof(Block) + capacity;
-  blocks_ = new (AllocateLarge(total_bytes))
+  blocks_ = new (::operator new(total_bytes))
       Block{blocks_, capacity, {}, NoteAllocated(kind_, total_bytes)};
   // relaxed: see MemoryUsage.
   memory_usage_bytes_.fetch_add(total_bytes, std::memory_order_relaxed);
