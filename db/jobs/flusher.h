@@ -31,8 +31,7 @@ class Flusher {
 
   // Starts a new log, and a new memtable of each of the families. Adds the
   // families that keep too many logs. With a large batch, that becomes the
-  // log's first record, and its memtables are among the new ones; if it cannot
-  // be logged, nothing may be added to the log before it either. May release
+  // log's first record, and its memtables are among the new ones. May release
   // the mutex and reacquire it.
   Status SwitchLocked(std::vector<ColumnFamily*> families,
                       LargeBatch* large = nullptr) VARVE_REQUIRES(kDbMutex);

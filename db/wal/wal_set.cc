@@ -159,6 +159,7 @@ void WalSet::AddFirst(Next* next, const Slice& record, bool sync) {
   if (record.empty()) return;
   wal::Writer* const writer = next->wal.writer.get();
   next->status = writer->AddRecord(record);
+  const bool is_refused = !next->status.ok() && !writer->failed();
   if (next->status.ok() && sync) {
     const HistogramTimer timer(stats_, HistogramType::kWalFileSync,
                                db_directory_->env());
@@ -168,7 +169,7 @@ void WalSet::AddFirst(Next* next, const Slice& record, bool sync) {
     if (next->status.ok()) next->status = db_directory_->Verify();
   }
   if (next->status.ok()) return;
-  next->newest_is_whole = false;
+  next->newest_is_whole = is_refused;
   RemoveNext(next);
 }
 

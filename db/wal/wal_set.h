@@ -114,8 +114,9 @@ class WalSet {
 
   // Appends a record to a log from CreateNext, unless it is empty, and makes it
   // durable if `sync` is set: the logs before it must be. After a failure the
-  // new file is removed, but may come back: newest_is_whole is false, because
-  // nothing may be added to the log before it.
+  // new file is removed, but may come back. So newest_is_whole is false,
+  // because nothing may be added to the log before it, unless the record was
+  // refused for lack of space.
   void AddFirst(Next* next, const Slice& record, bool sync);
 
   // ---- With the mutex ----

@@ -11,6 +11,7 @@
 
 #include "test/testing/comparators.h"
 #include "test/testing/db/families_fixture.h"
+#include "test/testing/env/forwarding_file.h"
 #include "test/testing/test_headers.h"
 #include "test/testing/threads/actor.h"
 #include "test/testing/threads/run_threads.h"
@@ -204,6 +205,7 @@ TEST_F(DbLargeBatchTest, ADroppedFamilyRefusesAllOfIt) {
 }
 
 TEST_F(DbLargeBatchTest, StreamsGiveItAfterWhatCameFirst) {
+  options_.WAL_ttl_seconds = 1000;  // A flush would remove the first log.
   Open();
   Put("a", "1");
   FillBatch(&batch_, "v");
@@ -299,6 +301,66 @@ TEST_F(DbLargeBatchTest, FailuresLeaveNothingOfIt) {
     db_.reset();
   }
   EXPECT_GE(failures, 5);
+}
+
+// Refuses to reserve much space for logs, or to create any file.
+class FullDeviceEnv final : public EnvWrapper {
+ public:
+  FullDeviceEnv() : EnvWrapper(Env::Default()) {}
+  Status NewWritableFile(const std::string& path, const FileOptions& options,
+                         std::unique_ptr<WritableFile>* file) override {
+    if (refuses_files) return NoSpace();
+    Status status = target()->NewWritableFile(path, options, file);
+    if (status.ok() && path.ends_with(".log")) {
+      *file = std::make_unique<File>(this, std::move(*file));
+    }
+    return status;
+  }
+
+  std::atomic<bool> refuses_space{false};
+  std::atomic<bool> refuses_files{false};
+
+ private:
+  class File final : public ForwardingFile {
+   public:
+    File(FullDeviceEnv* env, std::unique_ptr<WritableFile> target)
+        : ForwardingFile(std::move(target)), env_(env) {}
+    Status Reserve(uint64_t /*offset*/, uint64_t length) override {
+      const bool is_refused = env_->refuses_space && length > (64 << 10);
+      return is_refused ? NoSpace() : Status::OK();
+    }
+
+   private:
+    FullDeviceEnv* const env_;
+  };
+
+  static Status NoSpace() { return Status::FromErrno("test", ENOSPC); }
+};
+
+// The log before it is whole, and has space left for them.
+TEST_F(DbLargeBatchTest, DeletionsAreTakenAfterOneFoundNoSpace) {
+  FullDeviceEnv env;
+  options_.env = &env;
+  Open();
+  Put("a", "1");
+  Put("b", "2");
+  FillBatch(&batch_, std::string(50, 'v'));
+  env.refuses_space = true;
+  EXPECT_TRUE(db_->Write({}, &batch_).IsNoSpace());
+  env.refuses_files = true;
+  EXPECT_TRUE(Ok(db_->Delete({}, "a")));
+  EXPECT_TRUE(db_->Put({}, "b", "3").IsNoSpace());
+  env.refuses_space = false;
+  env.refuses_files = false;
+  ASSERT_TRUE(Ok(db_->Resume()));
+  Put("c", "3");
+  ASSERT_TRUE(Ok(db_->Write({}, &batch_)));
+  ExpectLarge(std::string(50, 'v'));
+  Reopen();
+  ExpectLarge(std::string(50, 'v'));
+  EXPECT_EQ(Get("a"), "NotFound");
+  EXPECT_EQ(Get("b"), "2");
+  db_.reset();
 }
 
 // The bytewise order, with its point index.
