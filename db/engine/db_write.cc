@@ -594,10 +594,17 @@ bool DBImpl::WriteLarge(const WriteOptions& options, WriteBatch* batch,
   if (!status->ok()) return true;
   if (!large.IsWorthwhile()) return false;
   const HistogramTimer timer(core_.stats, HistogramType::kDbWrite, core_.env);
+  // It waits and pauses as any other write does.
   PendingWrite write{options, {core_.families, *batch, nullptr}};
-  *status = admission_.Admit(&write);
-  if (!status->ok()) return true;
-  if (write.frees) return false;
+  do {
+    *status = admission_.Admit(&write);
+    if (!status->ok()) return true;
+    if (write.frees) return false;
+    const WriteQueue::Exclusive leader(&core_.write_queue);
+    *status = admission_.MakeRoom(&write);
+    if (!status->ok()) return true;
+    if (write.MayGoAndWake()) core_.control.gate().RequestWake();
+  } while (!write.MayGo() && !write.MayGoAndWake());
   {
     const LocalSpan insert("memtable insert");
     const PerfTimer memtable_timer(core_.env,
