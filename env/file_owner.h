@@ -1,9 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Whom the new files of a directory belong to. If a program of root's writes to
-// the database of a service, the service must be able to open the files that
-// were created. SQLite treats its journals in the same way.
+// Who owns the new files of a directory. If root runs a program that writes to
+// the database of a service, the service must still be able to open the files
+// that the program creates. SQLite treats its journals in the same way.
 //
 // Cost: holding a directory takes one fstat, and one geteuid, which is once for
 // each database that is opened. Opening a file costs nothing. Neither does
@@ -22,17 +22,18 @@ class FileOwner {
   // New files remain as the system creates them.
   FileOwner() = default;
   // Reads the owner of an open directory:
-  // - A process of root's gives new files to the directory's owner and group,
-  //   and the group may read and write them as it may the directory.
-  // - For any other process, this is so for the group alone, and only if the
-  //   group may write to the directory. Its members may replace the files then,
-  //   so that a umask that hides the files from them protects nothing. Sticky
-  //   directories are left out, because their files cannot be replaced.
+  // - A root process gives new files to the directory's owner and group. The
+  //   group gets the same rights to read and write them as to the directory.
+  // - Any other process does this for the group alone, and only if the group
+  //   may write to the directory. Members of the group could replace the files
+  //   anyway, so a umask that hides them protects nothing. Sticky directories
+  //   are left out, because their files cannot be replaced.
   explicit FileOwner(int directory);
 
   // Returns whether Adopt may have something to do.
   bool differs() const { return differs_; }
-  // Gives a file or directory to the owner that this process has just created.
+  // Gives a file or directory, which this process has just created, to the
+  // owner.
   // Failures are ignored: a file that its creator alone can read is better than
   // a database that cannot be written to. Does nothing to a file that could be
   // known under another name, or that is of another user's.

@@ -5,11 +5,13 @@
 #include <unistd.h>
 
 #include <new>
+#include <string>
 #include <string_view>
 
 #include "monitoring/statistics.h"
 #include "util/base/mutex.h"
 #include "util/base/process_wide.h"
+#include "util/bytes/hash.h"
 
 namespace varve {
 
@@ -69,13 +71,10 @@ Page& ThePage() {
 }  // namespace
 
 uint64_t PublishedLayout() {
-  // FNV-1a over the names and the geometry.
-  uint64_t hash = 0xcbf29ce484222325;
-  const auto add = [&hash](std::string_view bytes) {
-    for (const char c : bytes) {
-      hash = (hash ^ static_cast<uint8_t>(c)) * 0x100000001b3;
-    }
-    hash *= 0x100000001b3;  // A separator.
+  // The names in their order, and the geometry.
+  std::string text;
+  const auto add = [&text](std::string_view word) {
+    text.append(word).push_back('\0');
   };
   for (size_t i = 0; i < kTickerCount; ++i) {
     add(TickerName(static_cast<Ticker>(i)));
@@ -89,7 +88,7 @@ uint64_t PublishedLayout() {
     }
     add("");
   }
-  return hash + Histogram::kBuckets + StatisticsCells::kCount;
+  return PreviewXxh3(text) + Histogram::kBuckets + StatisticsCells::kCount;
 }
 
 PublishedStatistics::Entry* PublishStatistics(const void* sets,

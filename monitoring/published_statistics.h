@@ -24,7 +24,9 @@ inline constexpr char kPublishedName[] = "/memfd:varve.statistics";
 struct PublishedStatistics {
   // Sets of cells as in monitoring/statistics_cells.h, one after the other.
   struct Entry {
-    // 0: free. Stored last, and cleared first.
+    // 0: free. Stored last, and cleared first. The sizes are the same for all
+    // Statistics of a process, so a copy of an entry that is reused meanwhile
+    // has the right ones.
     std::atomic<uint64_t> address{0};
     uint64_t set_bytes = 0;
     uint64_t set_count = 0;

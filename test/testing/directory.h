@@ -41,6 +41,19 @@ inline std::map<std::string, std::string> ReadDirectory(
   return files;
 }
 
+// Returns how many tables of the directory this process has open.
+inline size_t CountOpenTables(const std::string& directory) {
+  size_t count = 0;
+  for (const auto& entry :
+       std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    const std::string target =
+        std::filesystem::read_symlink(entry.path(), gone);
+    count += target.starts_with(directory) && target.ends_with(".sst");
+  }
+  return count;
+}
+
 // Paths of the files with that ending, in order of their names.
 inline std::vector<std::string> FilesEndingIn(const std::string& directory,
                                               const std::string& suffix) {

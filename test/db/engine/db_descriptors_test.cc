@@ -8,6 +8,7 @@
 
 #include "experimental/ablation_experiment.h"
 #include "test/testing/db_helpers.h"
+#include "test/testing/directory.h"
 #include "test/testing/env/descriptor_limit.h"
 #include "test/testing/test_headers.h"
 
@@ -42,17 +43,6 @@ class DbDescriptorsTest : public DbTestBase {
       ASSERT_TRUE(Ok(db->Get({}, Key(i), &value))) << i;
     }
   }
-  static size_t OpenTables(const std::string& path) {
-    size_t count = 0;
-    for (const auto& entry :
-         std::filesystem::directory_iterator("/proc/self/fd")) {
-      std::error_code gone;
-      const std::string target =
-          std::filesystem::read_symlink(entry.path(), gone);
-      count += target.find(path) == 0 && target.ends_with(".sst");
-    }
-    return count;
-  }
 
   const std::string value_ = std::string(1200, 'v');  // A table's.
 };
@@ -69,7 +59,7 @@ TEST_F(DbDescriptorsTest, TheProgramHasItsReserveWhateverIsRead) {
       for (int i = 0; i < kTables; ++i) expected.emplace_back(Key(i), value_);
       return expected;
     }()));
-    EXPECT_GT(OpenTables(path_), 30u);
+    EXPECT_GT(CountOpenTables(path_), 30u);
     // Half of the limit, but for few.
     EXPECT_GE(own.Take(45), 45u);
     own.CloseAll();
@@ -81,18 +71,18 @@ TEST_F(DbDescriptorsTest, AHigherLimitIsUsedBeforeLong) {
   DescriptorLimit limit(80);
   Reopen();
   CheckGets(db_.get());
-  const size_t few = OpenTables(path_);
+  const size_t few = CountOpenTables(path_);
   EXPECT_LT(few, 80u);
   limit.Set(1000);
   for (int i = 0; i < 20; ++i) CheckGets(db_.get());
-  EXPECT_EQ(OpenTables(path_), Tables());
+  EXPECT_EQ(CountOpenTables(path_), Tables());
   // And a lower one, far below what is open.
   limit.Set(60);
   CheckGets(db_.get());
   Put("another", "value");
   Flush();
   for (int i = 0; i < 5; ++i) CheckGets(db_.get());
-  EXPECT_LT(OpenTables(path_), 60u);
+  EXPECT_LT(CountOpenTables(path_), 60u);
   OwnDescriptors own;
   EXPECT_GE(own.Take(25), 25u);
 }
@@ -103,7 +93,7 @@ TEST_F(DbDescriptorsTest, ALowerLimitIsSeenByTheNextTable) {
   DescriptorLimit limit(1000);
   Reopen();
   CheckGets(db_.get());
-  EXPECT_EQ(OpenTables(path_), Tables());
+  EXPECT_EQ(CountOpenTables(path_), Tables());
   limit.Set(static_cast<int>(Tables()) + 40);
   Put("another", "value");
   Flush();
@@ -140,7 +130,7 @@ TEST_F(DbDescriptorsTest, SeveralDatabasesShareTheDescriptors) {
   CheckGets(db_.get());
   // Each has a part.
   for (const char* copy : {"copy1", "copy2", "copy3"}) {
-    EXPECT_GT(OpenTables(dir_.Sub(copy)), 5u);
+    EXPECT_GT(CountOpenTables(dir_.Sub(copy)), 5u);
   }
 }
 

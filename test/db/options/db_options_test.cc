@@ -410,14 +410,7 @@ TEST_F(DbOptionsTest, FewOpenFilesSufficeForManyTables) {
   ASSERT_TRUE(Ok(db_->WaitForCompact()));
   EXPECT_GT(Tables(), 20u);
   EXPECT_TRUE(HasEntries(db_.get(), ToList(expected)));
-  size_t open_tables = 0;
-  for (const auto& entry :
-       std::filesystem::directory_iterator("/proc/self/fd")) {
-    std::error_code gone;
-    const std::string target =
-        std::filesystem::read_symlink(entry.path(), gone);
-    open_tables += target.find(path_) == 0 && target.ends_with(".sst");
-  }
+  const size_t open_tables = CountOpenTables(path_);
   EXPECT_LE(open_tables, 20u);
 }
 

@@ -7,6 +7,7 @@
 // in all ways; tables damaged, truncated and removed.
 
 #include "test/testing/db_helpers.h"
+#include "test/testing/directory.h"
 #include "test/testing/seed.h"
 #include "test/testing/test_headers.h"
 #include "varve/convert.h"
@@ -98,14 +99,7 @@ TEST_F(DbMmapReadsTest, OpenTablesKeepNoDescriptors) {
   Fill();
   Check();
   EXPECT_GT(Tables(), 2u);
-  size_t open_tables = 0;
-  for (const auto& entry :
-       std::filesystem::directory_iterator("/proc/self/fd")) {
-    std::error_code gone;
-    const std::string target =
-        std::filesystem::read_symlink(entry.path(), gone);
-    open_tables += target.starts_with(path_) && target.ends_with(".sst");
-  }
+  const size_t open_tables = CountOpenTables(path_);
   EXPECT_EQ(open_tables, 0u);
   std::string io_path;
   EXPECT_TRUE(db_->GetProperty("varve.io-path", &io_path));
