@@ -297,7 +297,7 @@ TEST_F(TopicsTest, KernelsMoveWhatIsKnown) {
   const std::vector<Topic> topics = KernelTopics();
   const Topic& counter = topics[0];
   EXPECT_EQ(ReportOf(counter, "core-local").transfers, 0);
-  EXPECT_GT(ReportOf(counter, "neighbours").transfers, .01);
+  EXPECT_GT(ReportOf(counter, "neighbors").transfers, .01);
   EXPECT_NEAR(ReportOf(counter, "shared").transfers, 1, .05);
   EXPECT_GT(ReportOf(counter, "mutex").transfers, .5);
   const Topic& reader = topics[1];

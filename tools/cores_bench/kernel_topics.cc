@@ -105,7 +105,7 @@ std::vector<Topic> KernelTopics() {
       {"kernel-counter",
        "an addition to a counter",
        {KernelVariant("core-local", AddApart),
-        KernelVariant("neighbours", AddNeighbour),
+        KernelVariant("neighbors", AddNeighbour),
         KernelVariant("shared", AddShared),
         KernelVariant("mutex", AddWithMutex)}},
       {"kernel-reader",

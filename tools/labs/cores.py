@@ -21,7 +21,7 @@ LIMITS = ("A simulation: order and shape count, not the nanoseconds. It knows "
 # What the kernels' traffic is by definition.
 KNOWN = {
     ("kernel-counter", "core-local"): "0",
-    ("kernel-counter", "neighbours"): "more than 0",
+    ("kernel-counter", "neighbors"): "more than 0",
     ("kernel-counter", "shared"): "1",
     # Who has it may take it again before a sleeper runs.
     ("kernel-counter", "mutex"): "0 to 3",
