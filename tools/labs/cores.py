@@ -45,7 +45,9 @@ def run(lab):
         report.text("cores_bench is not there: it needs x86-64, Zydis and "
                     "libdw. tools/quickstart lab builds it.")
         return
-    page = pages.Results(report, "cores")
+    page = pages.Results(report, "cores", [
+        "db/", "table/", "monitoring/", "catalog/", "util/threads/",
+        "tools/cores_bench/"])
     load = os.getloadavg()[0]
     begin = time.monotonic()
     with tempfile.NamedTemporaryFile(suffix=".json") as output:

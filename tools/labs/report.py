@@ -4,9 +4,13 @@ page that loads nothing."""
 
 import functools
 import html
+import os
 import re
 import statistics
+import subprocess
 import textwrap
+import time
+from pathlib import Path
 
 import chart
 from chart import COLOURS, SHAPES, human, middle
@@ -172,7 +176,7 @@ class Report:
 
     def tell_story(self, body):
         """Each idea with its figures: published, measured here, simulated."""
-        if len(self.ideas) < 2:
+        if not self.ideas:
             return
         body.append("<h2>The ideas</h2>")
         body.append("<p>Each idea with its claim and its figures: as others "
@@ -249,9 +253,12 @@ class Report:
 class Results:
     """A results page in Markdown, with the charts as files beside it."""
 
-    def __init__(self, report, name):
+    def __init__(self, report, name, code):
+        """`code`: the files and folders that it measures, as git names them."""
         self.report = report
         self.name = name
+        self.code = code
+        self.load = f"{os.getloadavg()[0]:.1f} at the beginning"
         self.parts = []
         self.charts = {}
 
@@ -285,8 +292,22 @@ class Results:
                 encoding="utf-8")
         body = "\n\n".join(self.parts)
         (directory / f"{self.name}.md").write_text(
-            f"# Results: {self.name}\n\n{body}\n\n```\n{command}\n```\n",
-            encoding="utf-8")
+            f"# Results: {self.name}\n\n{self.header()}\n\n{body}\n\n"
+            f"```\n{command}\n```\n", encoding="utf-8")
+
+    def header(self):
+        """What test/docs/results_test.py wants of a page."""
+        head = subprocess.run(
+            ["git", "rev-parse", "--short=12", "HEAD"], check=False,
+            cwd=Path(__file__).parent, capture_output=True, text=True)
+        commit = f"`{head.stdout.strip()}`" if head.stdout else "not recorded"
+        code = ", ".join(f"`{each}`" for each in self.code)
+        return "\n".join([
+            "| figures | date | commit | machine | load |",
+            "|---|---|---|---|---|",
+            f"| all | {time.strftime('%Y-%m-%d')} | {commit} | "
+            f"{os.cpu_count()} processors | {self.load} |", "",
+            f"Measured code: {code}."])
 
 
 def markdown_lines(header, rows):

@@ -346,7 +346,7 @@ def run(lab):
 
 
 def show(lab, state, engines, steps):
-    page = pages.Results(lab.report, "scale")
+    page = pages.Results(lab.report, "scale", ["db/", "table/"])
     figures = {engine: {name: state.find(engine, name) for name, _, _ in steps}
                for engine in engines}
     options = lab.options

@@ -169,7 +169,8 @@ def of_kind(samples, kind):
 
 
 def show(lab, runner, samples, rounds):
-    page = pages.Results(lab.report, "seeks")
+    page = pages.Results(lab.report, "seeks", [
+        "db/dead_entries/", "db/reads/", "db/compaction/", "table/reader/"])
     page.text(
         f"{lab.num:,} keys of 16 bytes with values of 100 bytes, Snappy, Bloom "
         "filters of 10 bits, write buffers of 64 MB, 2 background jobs; "
@@ -297,8 +298,8 @@ def show_seeks(page, forms, found):
     page.table(["workload", "engine", "first", "at once", "quiet", "clean",
                 "times", "load", "clean, load", "times, load"], rows)
     page.text(
-        "P99 in microseconds, the CPU time of a seek after a quiet second "
-        "(mean of the thread), and the tables written after the last deletion "
+        "P99 in microseconds, the CPU time of a seek after a second without "
+        "operations (mean of the thread), and the tables written after the last deletion "
         "in MB. Write amplification is of tables only, since the first entry: "
         "the log adds 1.")
     page.table(["workload", "engine", "at once", "quiet", "under load", "load",
