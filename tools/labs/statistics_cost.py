@@ -3,18 +3,14 @@
 one for each processor."""
 
 import bench
+import published
 import report as pages
 
 TITLE = "Counters of each processor"
 IDEA = ("Counters of each processor",
         "To count costs next to nothing, and a query does not go through the "
         "threads.", "util/threads/per_cpu.h")
-WHERE = "RocksDB in 2017, 40 cores"
-PUBLISHED = [
-    ("cycles in the function that counts (%)", "30.2", "2.96", WHERE),
-    ("cache misses in it (%)", "19.5", "1.21", WHERE),
-    ("a query of all counters, 4,000 threads (ms)", "27.9", "4.5",
-     "RocksDB in 2017, counters of each thread before")]
+PUBLISHED = published.FIGURES["statistics"]
 NAMES = {"per_cpu": "production", "thread": "thread", "global": "global"}
 FORMS = {"off": ["--stats_level=0"], "production": ["--stats_level=3"],
          "thread": ["--ablate=statistics=thread"],

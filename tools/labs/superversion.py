@@ -3,17 +3,14 @@
 references behind one mutex, unless each thread keeps one of its own."""
 
 import bench
+import published
 import report as pages
 
 TITLE = "A reference in each thread instead of a mutex"
 IDEA = ("Each thread keeps a reference to what it reads from",
         "A Get takes no lock and writes to no shared line.",
         "db/snapshot/super_version_cache.h")
-PUBLISHED = [
-    ("time in the kernel, 32 readers (%)", "70", "little",
-     "RocksDB in 2014, 32 cores"),
-    ("cores up to which cached reads scale", "8", "32",
-     "RocksDB in 2014, 32 cores")]
+PUBLISHED = published.FIGURES["superversion"]
 FORMS = {"production": [], "mutex": ["--ablate=superversion=mutex"]}
 
 

@@ -14,16 +14,14 @@ import tempfile
 from pathlib import Path
 
 import bench
+import published
 import report as pages
 
 TITLE = "What it costs to open a table"
 IDEA = ("A table opened by one call and one read",
         "No call of an open is for what is known already.",
         "table/reader/file_pool.h")
-PUBLISHED = [
-    ("system time of a processor to find the device's block size, for seconds, "
-     "while a database of many tables is opened (%)", "100", "0",
-     "RocksDB in 2020, with the block size kept")]
+PUBLISHED = published.FIGURES["table-open"]
 UNSIMULATED = ("the model of many cores does not know what system calls "
                "cost.")
 FORMS = {"production": [], "uncached": ["--ablate=table_open=uncached"]}

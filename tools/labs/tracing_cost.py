@@ -4,16 +4,13 @@
 import subprocess
 
 import bench
+import published
 import report as pages
 
 TITLE = "A span for two readings of a clock"
 IDEA = ("Spans timed by the time stamp counter",
         "A span costs two readings of a register.", "monitoring/span.h")
-WHERE = "TiKV in 2021, usual libraries before"
-PUBLISHED = [
-    ("a span (ns)", "-", "20", WHERE),
-    ("throughput lost when every request is traced (%)", "over 50", "under 5",
-     WHERE)]
+PUBLISHED = published.FIGURES["tracing"]
 FORMS = {"Tsc": "production", "Steady": "trace_clock=steady",
          "Coarse": "trace_clock=coarse", "Mutex": "trace_collect=mutex",
          "Channel": "trace_collect=channel"}

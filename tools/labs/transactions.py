@@ -5,6 +5,7 @@ databases found by name, keys of any case, and to account for memory."""
 import re
 
 import bench
+import published
 import report as pages
 
 TITLE = "Starting to read"
@@ -12,11 +13,7 @@ IDEA = ("Reads that begin without a lock",
         "Snapshots, iterators, names and accounts belong to their thread.",
         "db/snapshot/snapshot_registry.h, util/threads/thread_arena.h, "
         "catalog/")
-PUBLISHED = [
-    ("a request that reads a document (us)", "42", "35", "RavenDB in 2016"),
-    ("part of a request that folds the case of its key (%)", "5.89", "0.60",
-     "RavenDB in 2016")]
-
+PUBLISHED = published.FIGURES["transactions"]
 
 def run(lab):
     lab.report.text("What comes before a read that takes less than a "
