@@ -14,8 +14,8 @@
     <!-- from results/peers.md: scans = readseq; ... -->
   The source may be any file, such as test/proof/instruction_counts.txt. In a
   sentence, `<!-- from FILE: row -->` follows the number. Each figure must be in
-  that row, in the same order, possibly rounded. All tables with figures in the
-  pages of QUOTING must have a source.
+  that row, in the same order, possibly rounded. Only results pages, and those of
+  COUNTED, may have tables of figures without a source.
 - Numbers that the tree itself knows are counted (known()).
 - docs/published.md has each figure of tools/labs/published.py, in italics.
 
@@ -42,8 +42,8 @@ HEADER = ("| figures | date | commit | machine | load |",
           "|---|---|---|---|---|")
 CODE = re.compile(r"^Measured code: ((?:`[\w./]+`(?:, )?)+)\.(.*)$", re.M)
 OLDER = "It has changed since."
-# Pages all of whose tables of figures need a source.
-QUOTING = ("README.md", "docs/performance.md")
+# Pages with tables of what a test of test/proof counts: {page: the test}.
+COUNTED = {"docs/table_open.md": "test/proof/table_open_test.cc"}
 NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?")
 RESULTS = re.compile(r"\]\(([\w/.-]*results/\w+\.md)")
 MARKER = re.compile(r"<!-- from ([\w./-]+)(?:: ([^>]*?))? -->", re.S)
@@ -349,6 +349,11 @@ def dated(path):
             or path.name == "CHANGELOG.md")
 
 
+def must_have_sources(path, text):
+    return not dated(path) and not (
+        str(path) in COUNTED and COUNTED[str(path)] in text)
+
+
 def pages():
     """{path in the project: text}"""
     found = {path.relative_to(ROOT): read(path) for path in ROOT.rglob("*.md")
@@ -453,6 +458,12 @@ class PlantedTest(unittest.TestCase):
         self.assertEqual(len(self.quote(table, needs_source=True)), 1)
         words = table.replace("---:", "---")
         self.assertEqual(self.quote(words, needs_source=True), [])
+        for name, test in COUNTED.items():
+            self.assertTrue((ROOT / test).is_file())
+            self.assertFalse(must_have_sources(Path(name), f"See `{test}`."))
+            self.assertTrue(must_have_sources(Path(name), "Measured."))
+        self.assertTrue(must_have_sources(Path("docs/x.md"), ""))
+        self.assertFalse(must_have_sources(Path("docs/results/x.md"), ""))
 
     def test_quotes_of_tables_after_a_link(self):
         table = ("All are [here](results/x.md).\n\n"
@@ -517,8 +528,8 @@ class ResultsTest(unittest.TestCase):
     def test_quoted_figures_are_the_source_s(self):
         self.expect_none(
             [f"{path}: {fault}" for path, text in self.pages.items()
-             for fault in quote_faults(
-                 ROOT / path, text, needs_source=str(path) in QUOTING)])
+             for fault in quote_faults(ROOT / path, text,
+                                       must_have_sources(path, text))])
 
     def test_published_figures_are_the_documents(self):
         sys.dont_write_bytecode = True
