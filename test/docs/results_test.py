@@ -17,6 +17,7 @@
   that row, in the same order, possibly rounded. Only results pages, and those of
   COUNTED, may have tables of figures without a source.
 - Numbers that the tree itself knows are counted (known()).
+- Lists of folders, in README, docs/architecture.md and the layers' pages, name all.
 - docs/published.md has each figure of tools/labs/published.py, in italics.
 
 Each check must first find the fault in a planted page.
@@ -292,7 +293,8 @@ def known():
                           read(ROOT / "docs/rocksdb_c_functions.md"))[1]
     tidy = read(ROOT / "test/tidy/tidy_test.py")
     return [
-        ("planted bugs", r"([\d,]+) (?:planted bugs|bugs are planted)",
+        ("planted bugs",
+         r"([\d,]+) (?:planted bugs|bugs apply|bugs are planted)",
          len(re.findall(r"^\[\[bug\]\]$",
                         read(ROOT / "test/planted_bugs/bugs.toml"), re.M))),
         ("fuzzers", r"([\d,]+) fuzzers",
@@ -302,6 +304,9 @@ def known():
          int(functions.replace(",", ""))),
         ("units of a folder", r"more than (\d+) units",
          int(re.search(r"^MAX_UNITS = (\d+)", tidy, re.M)[1])),
+        ("programs of embedders.md", r"calls that ([\d,]+) programs make",
+         len(re.findall(r"^\| \[[^|]+\]\(#[\w-]+\) \|",
+                        read(ROOT / "docs/embedders.md"), re.M))),
         ("labs", r"([\d,]+) labs\b",
          len(re.findall(r"^  lab (?!all)[\w-]+ ",
                         read(ROOT / "tools/lab"), re.M))),
@@ -331,6 +336,31 @@ def known_faults(text, numbers):
             if said != number:
                 faults.append(f"{what}: {match[1]}, but the tree has {number}")
     return faults
+
+
+def folders(directory):
+    """The names of the folders that have files of the project."""
+    return {path.name for path in directory.iterdir()
+            if path.is_dir() and path.name[0] not in "._" and
+            path.name != "build"}
+
+
+def folder_faults(text, names, pattern):
+    """Folders that a list lacks. The pattern matches the text of the list."""
+    lists = re.findall(pattern, text, re.M | re.S)
+    if not lists:
+        return ["no list of folders"]
+    words = set(re.findall(r"\w+", lists[0]))
+    return [f"no folder {name}" for name in sorted(names - words)]
+
+
+# {page: (the text of its list, the folder whose folders are in it)}
+FOLDER_LISTS = {
+    "README.md": (r"^```\n(include/varve +.*?)^```", "."),
+    "docs/architecture.md": (r"[│|] db (.*?)[├+]", "db"),
+    "db/README.md": (r"^\|(.*)", "db"),
+    "table/README.md": (r"^\|(.*)", "table"),
+    "util/README.md": (r"^\|(.*)", "util")}
 
 
 def published_faults(text, figures):
@@ -478,13 +508,14 @@ class PlantedTest(unittest.TestCase):
     def test_numbers_of_the_tree(self):
         numbers = known()
         right = {what: number for what, _, number in numbers}
-        self.assertGreater(min(right.values()), 5)
+        self.assertGreater(min(right.values()), 4)
         for what, sentence in (
                 ("planted bugs", "The {} planted bugs are found."),
                 ("fuzzers", "There are {} fuzzers."),
                 ("functions of RocksDB's C interface",
                  "It has the {}\nfunctions of `rocksdb/c.h`."),
                 ("units of a folder", "None has more than {} units."),
+                ("programs of embedders.md", "the calls that {} programs make"),
                 ("labs", "All {} labs run."),
                 ("instructions of a Get", "A `Get` executes {} instructions."),
                 ("instructions of a Put", "A Put takes {}\ninstructions.")):
@@ -496,6 +527,16 @@ class PlantedTest(unittest.TestCase):
         self.assertEqual(right, {})
         self.assertEqual(len(known_faults("Of twelve planted bugs", numbers)), 1)
 
+
+    def test_lists_of_folders(self):
+        self.assertIn("compaction", folders(ROOT / "db"))
+        pattern, _ = FOLDER_LISTS["README.md"]
+        page = "```\ninclude/varve  x\ndb   y\n```\ntable\n"
+        self.assertEqual(folder_faults(page, {"include", "db"}, pattern), [])
+        self.assertEqual(folder_faults(page, {"table"}, pattern),
+                         ["no folder table"])
+        self.assertEqual(folder_faults("db", {"db"}, pattern),
+                         ["no list of folders"])
 
     def test_published_figures(self):
         figures = {"lab": [("reads", "14", "300", "a study")]}
@@ -530,6 +571,13 @@ class ResultsTest(unittest.TestCase):
             [f"{path}: {fault}" for path, text in self.pages.items()
              for fault in quote_faults(ROOT / path, text,
                                        must_have_sources(path, text))])
+
+    def test_lists_of_folders_are_whole(self):
+        self.expect_none(
+            [f"{path}: {fault}"
+             for path, (pattern, directory) in FOLDER_LISTS.items()
+             for fault in folder_faults(self.pages[Path(path)],
+                                        folders(ROOT / directory), pattern)])
 
     def test_published_figures_are_the_documents(self):
         sys.dont_write_bytecode = True
