@@ -11,6 +11,7 @@ IDEA = ("Each thread keeps a reference to what it reads from",
         "A Get takes no lock and writes to no shared line.",
         "db/snapshot/super_version_cache.h")
 PUBLISHED = published.FIGURES["superversion"]
+ENTRY_BYTES = 116
 FORMS = {"production": [], "mutex": ["--ablate=superversion=mutex"]}
 
 
@@ -25,9 +26,9 @@ def run(lab):
         f"compaction replaces. Random reads of {lab.num:,} entries, all in "
         "the cache; medians. See docs/read_path.md.")
     rates = lab.compare(FORMS, settings, "readseq,readrandom", path,
-                        until=.45, flags=lab.length())
+                        until=.3, flags=lab.length())
     times = lab.compare(FORMS, settings, "readseq,readrandom", path,
-                        until=.8, flags=[*lab.length(), "--histogram"])
+                        until=.5, flags=[*lab.length(), "--histogram"])
     rate = {key: bench.spread(samples, "ops_per_sec")
             for key, samples in rates.items()}
     p99 = {key: bench.spread(samples, "p99").scaled(1e-3)
@@ -72,3 +73,26 @@ def run(lab):
         report.result(f"time in the kernel, {most} readers (%)",
                       "superversion=mutex", pages.figure(before),
                       pages.figure(now), pages.ratio(before, now))
+    beside_a_writer(lab, settings)
+
+
+def beside_a_writer(lab, settings):
+    """As published: a writer of 10,000 writes a second. Its write buffer is so
+    small that a flush or compaction replaces what the readers refer to several
+    times a second."""
+    report = lab.report
+    samples = lab.compare(
+        FORMS, settings, "readseq,readwhilewriting",
+        lab.database("beside_a_writer"),
+        flags=[*lab.length(), "--histogram", "--write_buffer_size=262144",
+               f"--benchmark_write_rate_limit={10_000 * ENTRY_BYTES}"])
+    report.heading("Beside a writer of 10,000 writes a second")
+    report.table(
+        ["threads", "mutex, reads/s", "production, reads/s",
+         "mutex, P99 (us)", "production, P99 (us)"],
+        [[count,
+          *(pages.figure(bench.spread(samples[form, count], "ops_per_sec"))
+            for form in ("mutex", "production")),
+          *(pages.figure(bench.spread(samples[form, count], "p99").scaled(
+              1e-3)) for form in ("mutex", "production"))]
+         for count in settings])
