@@ -78,7 +78,7 @@ enum class ReadTier : uint8_t {
 
 // Options of a database as a whole.
 struct VARVE_USES_CONTAINERS DBOptions {
-  // ---- Behavior ----
+  // ---- Behaviour ----
 
   // Create the database if it does not exist. Its parent directory must exist.
   // Without this option, Open returns InvalidArgument for a missing database.
