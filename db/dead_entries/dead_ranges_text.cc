@@ -41,17 +41,21 @@ std::string DeadRangesTextLocked(const DeadRangeCleaner& cleaner,
                    });
   std::string text;
   for (const Target* target : targets) {
+    // A snapshot's release changes no plan. The next change of the tree does.
+    const bool is_free = target->plan == Plan::kWaitForSnapshot &&
+                         oldest_snapshot >= target->report.first_sequence;
+    const Plan plan = is_free ? Plan::kExamine : target->plan;
     text += "reported ";
     AppendRange(target->report.range, &text);
     AppendFormat(
         &text, ": %" PRIu64 " dead, %" PRIu64 " walks, %" PRIu64 " passed; %s",
         target->report.range.dead, target->report.walks, target->report.passed,
-        PlanName(target->plan));
-    if (target->plan == Plan::kWaitForSnapshot) {
+        PlanName(plan));
+    if (plan == Plan::kWaitForSnapshot) {
       AppendFormat(&text, " %" PRIu64, oldest_snapshot);
-    } else if (target->plan == Plan::kWaitForBudget) {
+    } else if (plan == Plan::kWaitForBudget) {
       AppendFormat(&text, " (%" PRIu64 " bytes left)", cleaner.budget_bytes());
-    } else if (target->plan == Plan::kCompact) {
+    } else if (plan == Plan::kCompact) {
       AppendFormat(&text, " of level %d", target->found.level);
     }
     text += '\n';

@@ -248,6 +248,8 @@ TEST_F(DbDeadRangesTest, WaitForCompactCleansWhatASnapshotKept) {
   EXPECT_TRUE(Contains(DeadRangesText(), "waits for a snapshot"))
       << DeadRangesText();
   db_->ReleaseSnapshot(snapshot);
+  EXPECT_FALSE(Contains(DeadRangesText(), "waits for a snapshot"))
+      << DeadRangesText();
   ASSERT_TRUE(Ok(db_->WaitForCompact()));
   EXPECT_EQ(Deletions(), 0u) << DeadRangesText();
 }
