@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"varve.example/replicated/machine"
-	"varve.example/replicated/redis"
 )
 
 // A backup is a directory with a file for each shard, which is a stream of a
@@ -524,7 +523,7 @@ func (n *Node) restorePart(path string, part Part, marks [][]byte) error {
 		pending[shard] = nil
 	}
 	err := ReadPart(path, part, func(key, value []byte) error {
-		shard := redis.ShardOf(machine.UserKey(key), n.Shards())
+		shard := n.ShardOf(machine.UserKey(key))
 		if len(pending[shard]) == 0 {
 			pending[shard] = ifMark(marks[shard])
 		}

@@ -170,11 +170,11 @@ func TestRequestsOfAnotherClusterAreRefused(t *testing.T) {
 		t.Fatal(reply, err)
 	}
 	var joined JoinReply
-	if err := theirs.callAt(n.options.Address, "Join", JoinRequest{"a:1", "b:1", "token", "theirs"}, &joined, time.Second); err != nil ||
+	if err := theirs.callAt(n.options.Address, "Join", JoinRequest{"a:1", "b:1", "token", "theirs", layoutSlots}, &joined, time.Second); err != nil ||
 		joined.Refused == "" || len(n.Directory().Nodes) != 1 {
 		t.Fatal(joined, err)
 	}
-	for cluster, served := range map[string]bool{"theirs": false, "ours": true} {
+	for cluster, served := range map[string]bool{"theirs": false, "ours": false, "ours" + slotsMark: true} {
 		theirs.cluster = cluster
 		conn, err := theirs.dialNode(n.options.Address, kindStream)
 		if err != nil {
@@ -209,7 +209,8 @@ func TestANodeThatJoinsLearnsTheName(t *testing.T) {
 	if err == nil {
 		err = json.Unmarshal(text, &me)
 	}
-	if err != nil || me.Cluster != "ours" || n.cluster != "ours" || n.Directory().Cluster != "ours" {
+	if err != nil || me.Cluster != "ours" || me.Layout != layoutSlots ||
+		n.cluster != "ours"+slotsMark || n.Directory().Cluster != "ours"+slotsMark {
 		t.Fatal(me, err)
 	}
 }
@@ -268,10 +269,10 @@ func TestANodeThatHasLostItsDirectoryEnds(t *testing.T) {
 	await(t, "the tokens are recorded", func() bool { return len(tokens()) == 3 })
 	nodes[2].Stop()
 	empty := firstOptions(t, peers, 3)
-	me := identity{Number: 3, Shards: 1, Token: "another", Cluster: DefaultCluster, Peers: peers, Replicas: 3}
+	me := identity{Number: 3, Shards: 1, Token: "another", Cluster: DefaultCluster, Layout: layoutSlots, Peers: peers, Replicas: 3}
 	// Without replicas: dragonboat panics if a log is empty that must not be.
 	early := newDirectory(peers, 1, 3)
-	early.Cluster, early.Revision = DefaultCluster, 1
+	early.Cluster, early.Revision = DefaultCluster+slotsMark, 1
 	for _, place := range early.Places {
 		delete(place.Replicas, 3)
 	}
@@ -314,7 +315,7 @@ func TestAnInterruptedFirstStartIsContinued(t *testing.T) {
 		defer second.Stop()
 		awaitDirectory(t, first)
 		options := firstOptions(t, peers, 3)
-		me := identity{Number: 3, Shards: 1, Token: "token", Cluster: DefaultCluster, Peers: peers, Replicas: 3}
+		me := identity{Number: 3, Shards: 1, Token: "token", Cluster: DefaultCluster, Layout: layoutSlots, Peers: peers, Replicas: 3}
 		texts := map[string]string{}
 		texts[directoryKey] = asText(t, first.Directory()) // It was told already.
 		if recorded {

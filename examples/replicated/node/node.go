@@ -27,6 +27,7 @@ import (
 	"github.com/lni/dragonboat/v3/raftio"
 
 	"varve.example/replicated/machine"
+	"varve.example/replicated/redis"
 	"varve.example/replicated/storage"
 )
 
@@ -35,6 +36,7 @@ type Options struct {
 	ID       uint64            // Of the first nodes; a node that joins is given a number.
 	Address  string            // Where other nodes reach it.
 	Client   string            // Where clients reach it, for the directory.
+	Announce string            // Where clients of Redis Cluster reach it; empty if nowhere.
 	Create   bool              // With Peers: an empty directory is that of a new cluster.
 	Peers    map[uint64]string // Of a new cluster, with itself.
 	Join     string            // In place of Peers: addresses of nodes, with commas.
@@ -64,7 +66,7 @@ type Node struct {
 	options   Options
 	number    uint64
 	token     string
-	cluster   string     // Its name.
+	cluster   string     // Its full name.
 	first     *Directory // With what the cluster began; nil if it is not known.
 	engine    storage.Engine
 	storage   *storage.Node
@@ -85,6 +87,7 @@ type Node struct {
 	failed    chan error
 	loops     sync.WaitGroup
 	stopping  atomic.Bool
+	ended     atomic.Bool
 	tasks     sync.WaitGroup // Begun by `begin`.
 	copying   sync.Mutex     // Over writing or restoring a backup.
 
@@ -137,6 +140,7 @@ type identity struct {
 	Shards  uint64
 	Token   string
 	Cluster string // Its name. Older directories have none.
+	Layout  int    // How keys are mapped to shards.
 	// Of a first node: with what the cluster began.
 	Peers    map[uint64]string
 	Replicas int
@@ -193,10 +197,13 @@ func (n *Node) start() error {
 	if err != nil {
 		return err
 	}
-	n.number, n.token, n.cluster = me.Number, me.Token, me.Cluster
+	n.number, n.token, n.cluster = me.Number, me.Token, me.fullName()
+	if err := n.checkLayout(); err != nil {
+		return err
+	}
 	if len(me.Peers) > 0 {
 		n.first = newDirectory(me.Peers, me.Shards, me.Replicas)
-		n.first.Cluster = me.Cluster
+		n.first.Cluster = n.cluster
 	}
 	if n.engine, err = storage.OpenEngine(filepath.Join(n.options.Dir, "data"), storage.DefaultOptions); err != nil {
 		return err
@@ -299,21 +306,32 @@ func (n *Node) fail(err error) {
 	}
 }
 
-// Stop ends it. All that was acknowledged is durable without. It first moves
-// the leadership of its shards, so that nobody has to wait for an election.
-func (n *Node) Stop() {
-	if n.stopping.Swap(true) {
+// Leave moves the leadership of all shards away for good, so that nobody has to wait
+// for an election. Requests of clients are still done, by the other nodes. Clients of
+// the cluster port are given a while to be sent there.
+func (n *Node) Leave() {
+	if n.stopping.Swap(true) || n.host == nil || n.listener == nil {
 		return
 	}
-	if n.host != nil && n.listener != nil {
-		for _, gate := range n.gates {
-			gate.shutDown()
-		}
-		n.handOver()
-		n.awaitRequests()
-		n.sayGoodbye()
-		n.handOver() // What came while the others did not know yet that this node stops.
+	for _, gate := range n.gates {
+		gate.shutDown()
 	}
+	n.handOver()
+	n.awaitRequests()
+	n.sayGoodbye()
+	n.handOver() // What came while the others did not know yet that this node stops.
+	if n.options.Announce != "" {
+		time.Sleep(farewellTime)
+	}
+}
+
+// Stop ends it. All that was acknowledged is durable without. Who does not Leave
+// before does so now.
+func (n *Node) Stop() {
+	if n.ended.Swap(true) {
+		return
+	}
+	n.Leave()
 	close(n.stop)
 	n.peers.mutex.Lock()
 	for _, client := range n.peers.clients {
@@ -423,7 +441,11 @@ func (n *Node) newIdentity() (identity, error) {
 	if o.Peers[o.ID] != o.Address {
 		return me, fmt.Errorf("node %d at %s is not one of the peers", o.ID, o.Address)
 	}
+	if o.Shards > redis.Slots {
+		return me, fmt.Errorf("a cluster has at most %d shards", redis.Slots)
+	}
 	me.Number, me.Shards, me.Cluster, me.Peers, me.Replicas = o.ID, o.Shards, o.Cluster, o.Peers, o.Replicas
+	me.Layout = layoutSlots
 	if me.Cluster == "" {
 		me.Cluster = DefaultCluster
 	}
@@ -436,11 +458,11 @@ func (n *Node) newIdentity() (identity, error) {
 func (n *Node) checkNotLost(me *identity) error {
 	for other, address := range me.Peers {
 		var reply Status
-		if other == me.Number || n.callAt(address, "Exchange", Status{Cluster: me.Cluster}, &reply, time.Second) != nil {
+		if other == me.Number || n.callAt(address, "Exchange", Status{Cluster: me.fullName()}, &reply, time.Second) != nil {
 			continue
 		}
-		if reply.Cluster != me.Cluster {
-			return fmt.Errorf("at %s is a node of the cluster %q, and not of %q", address, reply.Cluster, me.Cluster)
+		if reply.Cluster != me.fullName() {
+			return fmt.Errorf("at %s is a node of the cluster %q, and not of %q", address, reply.Cluster, me.fullName())
 		}
 		if reply.Newer == nil {
 			continue
@@ -515,7 +537,7 @@ func syncDir(path string) error {
 
 // join asks the nodes of Join in turns for a number, until there is an answer.
 func (n *Node) join(me *identity) error {
-	request := JoinRequest{n.options.Address, n.options.Client, me.Token, n.options.Cluster}
+	request := JoinRequest{n.options.Address, n.options.Client, me.Token, n.options.Cluster, layoutSlots}
 	nodes := strings.Split(n.options.Join, ",")
 	for attempt := 0; ; attempt++ {
 		var reply JoinReply
@@ -525,8 +547,9 @@ func (n *Node) join(me *identity) error {
 			return errors.New(reply.Refused)
 		}
 		if err == nil {
-			me.Number, me.Shards, me.Cluster = reply.Number, reply.Directory.Shards, reply.Directory.Cluster
-			n.cluster = me.Cluster
+			me.Number, me.Shards = reply.Number, reply.Directory.Shards
+			me.setName(reply.Directory.Cluster)
+			n.cluster = me.fullName()
 			n.adopt(reply.Directory)
 			slog.Info("joined", "node", me.Number, "through", through)
 			return nil
@@ -599,7 +622,7 @@ func (n *Node) Info() string {
 		fmt.Fprintf(&text, format+"\r\n", arguments...)
 	}
 	line("# Server\r\nengine:%s", n.storage.Describe())
-	line("node_id:%d\r\nraft_address:%s\r\nshards:%d", n.number, n.options.Address, n.Shards())
+	line("node_id:%d\r\nraft_address:%s\r\nshards:%d\r\nslots:%t", n.number, n.options.Address, n.Shards(), n.hasSlots())
 	line("\r\n# Replication\r\nsnapshots_sent:%d\r\nsnapshots_received:%d",
 		n.events.sent.Load(), n.events.received.Load())
 	for shard := uint64(1); shard <= n.Shards(); shard++ {

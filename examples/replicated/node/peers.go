@@ -285,6 +285,7 @@ type Service struct{ n *Node }
 type JoinRequest struct {
 	Address, Client, Token string
 	Cluster                string // Its name, if the node was told.
+	Layout                 int    // The newest one that the node knows.
 }
 
 // JoinReply has the number, and all that there is to know.
@@ -296,8 +297,14 @@ type JoinReply struct {
 
 // Join takes a node into the directory.
 func (s *Service) Join(request JoinRequest, reply *JoinReply) error {
-	if request.Cluster != "" && request.Cluster != s.n.cluster {
+	var mine identity
+	mine.setName(s.n.cluster)
+	if request.Cluster != "" && request.Cluster != mine.Cluster {
 		reply.Refused = s.n.otherCluster(request.Cluster)
+		return nil
+	}
+	if request.Layout < mine.Layout {
+		reply.Refused = "the keys of this cluster are mapped by slots, which the program that joins does not know"
 		return nil
 	}
 	number, d, err := s.n.takeIn(request)
@@ -314,6 +321,7 @@ type Status struct {
 	Node     uint64
 	Cluster  string
 	Client   string
+	Announce string // For clients of Redis Cluster.
 	Token    string
 	Revision uint64
 	Shards   map[uint64]ShardStatus

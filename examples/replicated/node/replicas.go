@@ -328,6 +328,7 @@ func (n *Node) stopped() bool {
 func (n *Node) status() Status {
 	s := Status{
 		Node: n.number, Cluster: n.cluster, Client: n.options.Client, Token: n.token,
+		Announce: n.options.Announce,
 		Revision: n.Directory().Revision, Shards: map[uint64]ShardStatus{},
 		Stopping: n.stopping.Load(),
 	}

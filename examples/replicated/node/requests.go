@@ -413,13 +413,14 @@ func (n *Node) awaitTarget(shard, replica uint64) error {
 // HandOver is for a node that ends without Stop, because something in it does not
 // go on. It lets no further requests in, and moves the shards that it leads.
 func (n *Node) HandOver() {
-	if !n.stopping.Swap(true) {
-		for _, gate := range n.gates {
-			gate.shutDown()
-		}
-		n.handOver()
-		n.sayGoodbye()
+	if n.ended.Swap(true) || n.stopping.Swap(true) {
+		return
 	}
+	for _, gate := range n.gates {
+		gate.shutDown()
+	}
+	n.handOver()
+	n.sayGoodbye()
 }
 
 // handOver gives other nodes the leadership of the shards that this one leads.

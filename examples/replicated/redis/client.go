@@ -51,6 +51,8 @@ type client struct {
 	mutex   sync.Mutex // Over what other connections read.
 	shown   shown
 	secured bool
+
+	clustered bool // Whether it has come to the cluster port.
 }
 
 // shown is what CLIENT LIST shows.
@@ -62,8 +64,8 @@ type shown struct {
 	buffered                                  int
 }
 
-func newClient(s *Server, conn net.Conn) *client {
-	c := &client{server: s, conn: conn, id: s.lastID.Add(1), began: time.Now(), stale: s.options.Stale}
+func newClient(s *Server, conn net.Conn, clustered bool) *client {
+	c := &client{server: s, conn: conn, clustered: clustered, id: s.lastID.Add(1), began: time.Now(), stale: s.options.Stale}
 	if s.options.TLS != nil {
 		c.conn = tls.Server(conn, s.options.TLS)
 	}

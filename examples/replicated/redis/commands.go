@@ -41,6 +41,18 @@ type command struct {
 
 var commands = map[string]*command{}
 
+// eachKey does it for the keys among a command's words.
+func (k *command) eachKey(words [][]byte, do func(key []byte)) {
+	if k.firstKey == 0 {
+		return
+	}
+	for i := k.firstKey; i < len(words); i += k.keyStep {
+		if do(words[i]); k.lastKey >= 0 {
+			return
+		}
+	}
+}
+
 // names are of all commands, in order.
 func names() []string {
 	var names []string

@@ -188,6 +188,10 @@ func (c *client) hello(t *task) {
 			"select the RESP protocol version at the same time")
 		return
 	}
+	mode := "standalone"
+	if c.clustered {
+		mode = "cluster"
+	}
 	c.out.SetVersion(version)
 	c.change(func(s *shown) {
 		if s.protocol = version; clientName != nil {
@@ -204,7 +208,7 @@ func (c *client) hello(t *task) {
 	c.out.BulkString("id")
 	c.out.Int(c.id)
 	c.out.BulkString("mode")
-	c.out.BulkString("standalone")
+	c.out.BulkString(mode)
 	c.out.BulkString("role")
 	c.out.BulkString("master")
 	c.out.BulkString("modules")

@@ -62,7 +62,11 @@ type section struct {
 	lines []string
 }
 
-func (s *Server) sections() []section {
+func (s *Server) sections(clustered bool) []section {
+	mode, enabled, listener := "standalone", 0, s.Addr()
+	if clustered {
+		mode, enabled, listener = "cluster", 1, s.ClusterAddr()
+	}
 	var memory runtime.MemStats
 	runtime.ReadMemStats(&memory)
 	var used syscall.Rusage
@@ -71,9 +75,9 @@ func (s *Server) sections() []section {
 	line := func(format string, arguments ...interface{}) string { return fmt.Sprintf(format, arguments...) }
 	seconds := func(t syscall.Timeval) string { return line("%d.%06d", t.Sec, t.Usec) }
 	sections := []section{
-		{"Server", []string{"redis_version:" + Version, "server_name:varve-node", "redis_mode:standalone",
+		{"Server", []string{"redis_version:" + Version, "server_name:varve-node", "redis_mode:" + mode,
 			line("os:%s %s", runtime.GOOS, runtime.GOARCH), line("arch_bits:%d", strconv.IntSize),
-			line("process_id:%d", processID()), line("tcp_port:%d", port(s.Addr())),
+			line("process_id:%d", processID()), line("tcp_port:%d", port(listener)),
 			line("uptime_in_seconds:%d", uptime), line("uptime_in_days:%d", uptime/86400)}},
 		{"Clients", []string{line("connected_clients:%d", s.accepted.Load()),
 			line("maxclients:%d", s.options.MaxConnections), "blocked_clients:0"}},
@@ -93,7 +97,7 @@ func (s *Server) sections() []section {
 			line("expired_keys:%d", s.stats.expired.Load()), "evicted_keys:0"}},
 		{"Replication", []string{"role:master", "connected_slaves:0"}},
 		{"CPU", []string{"used_cpu_sys:" + seconds(used.Stime), "used_cpu_user:" + seconds(used.Utime)}},
-		{"Cluster", []string{"cluster_enabled:0"}},
+		{"Cluster", []string{line("cluster_enabled:%d", enabled)}},
 		{"Keyspace", nil},
 		{"Commandstats", s.commandStats()},
 	}
@@ -127,7 +131,7 @@ func (c *client) info(t *task) {
 	every := wanted["all"] || wanted["everything"]
 	all := len(wanted) == 0 || every || wanted["default"]
 	var parts []string
-	for _, one := range c.server.sections() {
+	for _, one := range c.server.sections(c.clustered) {
 		if all && (every || one.name != "Commandstats") || wanted[strings.ToLower(one.name)] {
 			lines := append([]string{"# " + one.name}, one.lines...)
 			parts = append(parts, strings.Join(lines, "\r\n")+"\r\n")
@@ -166,11 +170,15 @@ func (c *client) config(t *task) {
 
 func (c *client) configGet(t *task) {
 	options := &c.server.options
+	enabled := "no"
+	if c.clustered {
+		enabled = "yes"
+	}
 	settings := map[string]string{
 		"maxclients": strconv.Itoa(options.MaxConnections), "databases": "1", "appendonly": "yes",
 		"save": "", "timeout": strconv.Itoa(int(options.IdleTimeout.Seconds())), "maxmemory": "0",
 		"maxmemory-policy": "noeviction", "proto-max-bulk-len": strconv.Itoa(machine.MaxValueBytes),
-		"cluster-enabled": "no", "client-query-buffer-limit": strconv.Itoa(options.MaxRequest), "port": strconv.Itoa(port(c.server.Addr())),
+		"cluster-enabled": enabled, "client-query-buffer-limit": strconv.Itoa(options.MaxRequest), "port": strconv.Itoa(port(c.server.Addr())),
 	}
 	var names []string
 	for name := range settings {
@@ -305,12 +313,7 @@ func (c *client) getKeys(t *task) {
 		return
 	}
 	var keys []string
-	for i := known.firstKey; i < len(words); i += known.keyStep {
-		keys = append(keys, string(words[i]))
-		if known.lastKey >= 0 {
-			break
-		}
-	}
+	known.eachKey(words, func(key []byte) { keys = append(keys, string(key)) })
 	c.strings(keys)
 }
 

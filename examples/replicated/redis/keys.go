@@ -2,7 +2,6 @@
 package redis
 
 import (
-	"bytes"
 	"errors"
 	"math"
 	"strconv"
@@ -26,17 +25,6 @@ func init() {
 	}
 }
 
-// hashed is what decides about a key's shard: the text in the first braces, or
-// the key if there is none.
-func hashed(key []byte) []byte {
-	if begin := bytes.IndexByte(key, '{'); begin >= 0 {
-		if size := bytes.IndexByte(key[begin+1:], '}'); size > 0 {
-			return key[begin+1 : begin+1+size]
-		}
-	}
-	return key
-}
-
 // A cursor is a number, in its lower 32 bits a bucket, above them its shard. 0
 // begins a scan and ends it. Any node can continue from a cursor, since the
 // bucket of a key and the order of buckets are the same on all.
@@ -48,10 +36,7 @@ const maxScanCount = 10000
 func (c *client) scan(t *task) {
 	cursor, err := strconv.ParseUint(string(t.args[1]), 10, 64)
 	shard, bucket := cursor>>32, uint32(cursor)
-	if cursor == 0 {
-		shard = 1
-	}
-	if err != nil || shard == 0 || shard > c.server.store.Shards() {
+	if err != nil || cursor != 0 && shard == 0 || shard > c.server.store.Shards() {
 		c.fail("ERR invalid cursor")
 		return
 	}
@@ -113,8 +98,18 @@ func memoryOf(keys [][]byte) int64 {
 
 const maxScanned = 8 << 20 // Bytes of keys, after which no further shard is asked.
 
-// scanFrom looks at keys of a shard, and of the next ones if it has too few.
+// scanFrom looks at keys of a shard, and of the next ones if it has too few. Shard 0
+// is for the begin.
 func (c *client) scanFrom(shard uint64, bucket uint32, count int, pattern []byte) (keys [][]byte, next uint64, err error) {
+	shards, err := c.shards()
+	if err != nil {
+		return nil, 0, err
+	}
+	if shard == 0 {
+		if shard = after(shards, 0); shard == 0 {
+			return nil, 0, nil
+		}
+	}
 	for {
 		answer, err := c.ask(shard, machine.Scan{Bucket: bucket, Count: count, Now: c.server.store.Now()}, c.stale)
 		if err != nil {
@@ -129,7 +124,7 @@ func (c *client) scanFrom(shard uint64, bucket uint32, count int, pattern []byte
 		if found.More {
 			return keys, cursorOf(shard, found.Next), nil
 		}
-		if shard++; shard > c.server.store.Shards() {
+		if shard = after(shards, shard); shard == 0 {
 			return keys, 0, nil
 		}
 		if count -= found.Looked; count <= 0 || memoryOf(keys) > maxScanned {
@@ -139,11 +134,15 @@ func (c *client) scanFrom(shard uint64, bucket uint32, count int, pattern []byte
 	}
 }
 
-// eachPage reads all shards in pieces, each of which is answered soon however
+// eachPage reads shards in pieces, each of which is answered soon however
 // large the shard is.
 func (c *client) eachPage(scan machine.Scan, each func(machine.Keys) error) error {
 	c.age = 0
-	for shard := uint64(1); shard <= c.server.store.Shards(); shard++ {
+	shards, err := c.shards()
+	if err != nil {
+		return err
+	}
+	for _, shard := range shards {
 		scan.Bucket, scan.Now = 0, c.server.store.Now()
 		for more := true; more; {
 			answer, err := c.ask(shard, scan, c.stale)
@@ -208,7 +207,12 @@ func (c *client) flush(t *task) {
 			return
 		}
 	}
-	for shard := uint64(1); shard <= c.server.store.Shards(); shard++ {
+	shards, err := c.shards()
+	if err != nil {
+		c.failWith(err)
+		return
+	}
+	for _, shard := range shards {
 		proposal := machine.NewProposal(nil, c.server.store.Now())
 		_, err := c.server.store.Propose(shard, machine.AppendOperation(proposal, machine.FlushAll, nil, nil))
 		if err != nil {

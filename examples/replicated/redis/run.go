@@ -55,7 +55,7 @@ type plan struct {
 }
 
 func (p *plan) part(key []byte) *part {
-	shard := ShardOf(key, p.store.Shards())
+	shard := p.store.ShardOf(key)
 	found := p.parts[shard]
 	if found == nil {
 		found = &part{shard: shard}
@@ -237,17 +237,16 @@ func (c *client) complaint(t *task) string {
 	case known.refused && !c.server.allowed[known.name]:
 		return fmt.Sprintf("ERR '%s' is refused, because it is expensive or destroys data. Node option: --allow-commands", known.name)
 	}
-	if known.firstKey > 0 {
-		for i := known.firstKey; i < len(t.args); i += known.keyStep {
-			if len(t.args[i]) > machine.MaxKeyBytes {
-				return fmt.Sprintf("ERR a key has more than %d bytes", machine.MaxKeyBytes)
-			}
-			if known.lastKey >= 0 {
-				break
-			}
+	text := ""
+	known.eachKey(t.args, func(key []byte) {
+		if len(key) > machine.MaxKeyBytes {
+			text = fmt.Sprintf("ERR a key has more than %d bytes", machine.MaxKeyBytes)
 		}
+	})
+	if text == "" && c.clustered {
+		text = c.redirect(t)
 	}
-	return ""
+	return text
 }
 
 const noAuth = "NOAUTH Authentication required."

@@ -14,13 +14,13 @@ import (
 	"sync/atomic"
 	"time"
 
-	"varve.example/replicated/machine"
 	"varve.example/replicated/resp"
 )
 
 // Store is the replicated shards, 1 to Shards. All is safe for concurrent use.
 type Store interface {
 	Shards() uint64
+	ShardOf(key []byte) uint64
 	// Propose returns the machine's Result.Data.
 	Propose(shard uint64, proposal []byte) ([]byte, error)
 	// Read asks a machine; it sees all that was acknowledged before unless
@@ -31,6 +31,11 @@ type Store interface {
 	Now() int64
 	// Leads says whether this node leads a shard, as far as it knows.
 	Leads(shard uint64) bool
+	// Redirect is the address of the node that a client of the cluster port should ask
+	// for a shard, or empty if it is served here. Map is of all nodes and shards. Both
+	// are used only if there is such a port, and then the shards are those of ShardOf.
+	Redirect(shard uint64, stale bool) string
+	Map() ClusterMap
 	// Info is text for INFO: sections, each after a line with # and its name.
 	Info() string
 	// Admin does a command for operators, whose name begins with "node.". Each
@@ -41,6 +46,7 @@ type Store interface {
 // Options of a server. DefaultOptions has a value for each limit.
 type Options struct {
 	Address string // HOST:PORT.
+	Cluster string // HOST:PORT for clients of Redis Cluster; empty for none.
 	Users   *Users // nil: no password, and only on loopback.
 	TLS     *tls.Config
 	Stale   bool     // Whether reads are stale unless a connection says otherwise.
@@ -85,6 +91,7 @@ type Server struct {
 
 	mutex    sync.Mutex // Over these.
 	listener net.Listener
+	door     net.Listener // Of the cluster port, or nil.
 	clients  map[int64]*client
 	closed   bool
 }
@@ -155,23 +162,37 @@ func CheckAddress(address string, users *Users) error {
 	return nil
 }
 
-// Listen opens the port. Serve does it if need be.
+// Listen opens the ports. Serve does it if need be.
 func (s *Server) Listen() error {
-	if err := CheckAddress(s.options.Address, s.options.Users); err != nil {
-		return err
-	}
-	listener, err := net.Listen("tcp", s.options.Address)
+	listener, err := s.open(s.options.Address)
 	if err != nil {
 		return err
 	}
+	var door net.Listener
+	if s.options.Cluster != "" {
+		if door, err = s.open(s.options.Cluster); err != nil {
+			listener.Close()
+			return err
+		}
+	}
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	s.listener = listener
+	s.listener, s.door = listener, door
 	return nil
+}
+
+func (s *Server) open(address string) (net.Listener, error) {
+	if err := CheckAddress(address, s.options.Users); err != nil {
+		return nil, err
+	}
+	return net.Listen("tcp", address)
 }
 
 // Addr is where it listens.
 func (s *Server) Addr() net.Addr { return s.listener.Addr() }
+
+// ClusterAddr is where it listens for clients of Redis Cluster, if it does.
+func (s *Server) ClusterAddr() net.Addr { return s.door.Addr() }
 
 // Serve returns when the server is closed, without an error.
 func (s *Server) Serve() error {
@@ -182,8 +203,19 @@ func (s *Server) Serve() error {
 	}
 	s.expirer.Add(1)
 	go s.expire()
+	if s.door == nil {
+		return s.acceptAll(s.listener, false)
+	}
+	ended := make(chan error, 2)
+	go func() { ended <- s.acceptAll(s.door, true) }()
+	go func() { ended <- s.acceptAll(s.listener, false) }()
+	return <-ended
+}
+
+// acceptAll returns when the server is closed, without an error.
+func (s *Server) acceptAll(listener net.Listener, clustered bool) error {
 	for {
-		conn, err := s.listener.Accept()
+		conn, err := listener.Accept()
 		select {
 		case <-s.stop:
 			if err == nil {
@@ -200,11 +232,11 @@ func (s *Server) Serve() error {
 			time.Sleep(20 * time.Millisecond) // Perhaps there are too many files.
 			continue
 		}
-		s.accept(conn)
+		s.accept(conn, clustered)
 	}
 }
 
-func (s *Server) accept(conn net.Conn) {
+func (s *Server) accept(conn net.Conn, clustered bool) {
 	s.stats.connections.Add(1)
 	if s.accepted.Add(1) > int64(s.options.MaxConnections) {
 		s.accepted.Add(-1)
@@ -217,7 +249,7 @@ func (s *Server) accept(conn net.Conn) {
 		conn.Close()
 		return
 	}
-	c := newClient(s, conn)
+	c := newClient(s, conn, clustered)
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
 	if s.closed {
@@ -252,6 +284,9 @@ func (s *Server) Close() error {
 	var err error
 	if s.listener != nil {
 		err = s.listener.Close()
+	}
+	if s.door != nil {
+		err = errors.Join(err, s.door.Close())
 	}
 	for _, c := range s.clients {
 		c.conn.SetReadDeadline(time.Now())
@@ -321,10 +356,3 @@ func (b *budget) give(bytes int64) { b.used.Add(-bytes) }
 
 // Limits of a client that has not logged in.
 var strangerLimits = resp.Limits{Words: 16, Bytes: 8 << 10}
-
-// ShardOf is the shard of a key. If the key has braces with text in between,
-// only that text counts, so that keys can be kept together.
-func ShardOf(key []byte, shards uint64) uint64 {
-	hash := machine.Hash(hashed(key))
-	return (hash^hash>>32)%shards + 1
-}

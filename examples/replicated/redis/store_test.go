@@ -28,10 +28,12 @@ type localStore struct {
 	proposals int
 	reads     int
 	stale     int
-	age       time.Duration // Of stale answers.
-	down      uint64        // A shard that does not answer.
-	failure   error         // What it answers.
-	pause     chan struct{} // If not nil, proposals wait for it.
+	age       time.Duration     // Of stale answers.
+	down      uint64            // A shard that does not answer.
+	failure   error             // What it answers.
+	pause     chan struct{}     // If not nil, proposals wait for it.
+	elsewhere map[uint64]string // Of shards that others lead, their cluster ports.
+	known     ClusterMap
 }
 
 func newStore(t testing.TB) *localStore {
@@ -61,7 +63,17 @@ func newStore(t testing.TB) *localStore {
 	return f
 }
 
-func (f *localStore) Shards() uint64                         { return testShards }
+func (f *localStore) Shards() uint64            { return testShards }
+func (f *localStore) ShardOf(key []byte) uint64 { return ShardOf(key, testShards) }
+func (f *localStore) Redirect(shard uint64, stale bool) string {
+	f.mutex.Lock()
+	defer f.mutex.Unlock()
+	if stale {
+		return ""
+	}
+	return f.elsewhere[shard]
+}
+func (f *localStore) Map() ClusterMap                        { return f.known }
 func (f *localStore) Now() int64                             { return time.Now().UnixMilli() }
 func (f *localStore) Info() string                           { return "# Server\r\nengine:test\r\n# Extra\r\na:b\r\n" }
 func (f *localStore) Leads(uint64) bool                      { return true }

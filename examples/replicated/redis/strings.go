@@ -471,10 +471,9 @@ func planMSet(p *plan, t *task) string {
 }
 
 func planMSetNX(p *plan, t *task) string {
-	shards := p.store.Shards()
-	shard := ShardOf(t.args[1], shards)
+	shard := p.store.ShardOf(t.args[1])
 	for i := 1; i < len(t.args); i += 2 {
-		if ShardOf(t.args[i], shards) != shard {
+		if p.store.ShardOf(t.args[i]) != shard {
 			return "CROSSSLOT the keys of MSETNX must be in one shard. Keys with the same text in {braces} are"
 		}
 		if len(t.args[i+1]) > machine.MaxValueBytes {

@@ -191,6 +191,12 @@ func (c *client) exec(*task) {
 		c.fail("EXECABORT Transaction discarded because of previous errors.")
 		return
 	}
+	if c.clustered { // Again: a leader may have moved since.
+		if complaint := c.redirectAll(q.tasks); complaint != "" {
+			c.fail(complaint)
+			return
+		}
+	}
 	p := &plan{c.server.store, c.server.store.Now(), map[uint64]*part{}, true}
 	checks := task{}
 	for key, fingerprint := range watched {

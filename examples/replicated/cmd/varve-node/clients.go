@@ -8,7 +8,9 @@ import (
 	"flag"
 	"fmt"
 	"log/slog"
+	"net"
 	"os"
+	"strconv"
 	"strings"
 
 	"varve.example/replicated/node"
@@ -29,6 +31,7 @@ type clientFlags struct {
 	maxMemoryMiB  int64
 	maxRequestMiB int
 	maxAnswerMiB  int
+	announce      string // Where clients reach the cluster port.
 
 	users       *redis.Users
 	certificate *redis.Certificate
@@ -37,6 +40,8 @@ type clientFlags struct {
 func (f *clientFlags) define() {
 	f.options = redis.DefaultOptions
 	o := &f.options
+	flag.StringVar(&o.Cluster, "cluster-listen", "", "HOST:PORT for clients of Redis Cluster, which are sent to the leaders' nodes; none if empty")
+	flag.StringVar(&f.announce, "cluster-announce", "", "HOST:PORT at which clients reach --cluster-listen, if that is another one")
 	flag.StringVar(&f.passwordFile, "password-file", "", "file with the password of the user `default`")
 	flag.StringVar(&f.usersFile, "users-file", "", "file of users: NAME RIGHT HASH... a line; see --hash-password")
 	flag.StringVar(&f.certFile, "tls-cert", "", "certificate for clients, which then must use TLS")
@@ -83,6 +88,9 @@ func (f *clientFlags) finish(address string) (err error) {
 	if err := redis.CheckAddress(address, o.Users); err != nil {
 		return err
 	}
+	if err := f.finishCluster(); err != nil {
+		return err
+	}
 	if (f.certFile == "") != (f.keyFile == "") || f.authorities != "" && f.certFile == "" {
 		return errors.New("--tls-cert, --tls-key: one is missing")
 	}
@@ -95,6 +103,33 @@ func (f *clientFlags) finish(address string) (err error) {
 		}
 	} else if redis.CheckAddress(address, nil) != nil {
 		slog.Warn("clients at this address send passwords and data without encryption", "address", address)
+	}
+	return nil
+}
+
+// finishCluster checks what other nodes and clients are told of the cluster port.
+func (f *clientFlags) finishCluster() error {
+	if f.options.Cluster == "" {
+		if f.announce != "" {
+			return errors.New("--cluster-announce needs --cluster-listen")
+		}
+		return nil
+	}
+	if err := redis.CheckAddress(f.options.Cluster, f.options.Users); err != nil {
+		return err
+	}
+	if f.announce == "" {
+		f.announce = f.options.Cluster
+	}
+	host, text, err := net.SplitHostPort(f.announce)
+	if err != nil {
+		return fmt.Errorf("--cluster-announce: %w", err)
+	}
+	if address := net.ParseIP(host); host == "" || address != nil && address.IsUnspecified() {
+		return fmt.Errorf("--cluster-announce is needed: clients cannot be sent to %q", f.announce)
+	}
+	if number, err := strconv.ParseUint(text, 10, 16); err != nil || number == 0 {
+		return fmt.Errorf("--cluster-announce: %q has no port", f.announce)
 	}
 	return nil
 }

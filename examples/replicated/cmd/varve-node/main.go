@@ -31,7 +31,7 @@ func main() {
 	flag.BoolVar(&options.Create, "create", false, "with --peers, at the first start only: this node's directory belongs to a new cluster")
 	flag.StringVar(&options.Cluster, "cluster", "", "name of a new cluster (default varve); with --join, the cluster must have it")
 	flag.StringVar(&options.Join, "join", "", "in place of --peers: HOST:PORT,... of nodes of the cluster to join")
-	flag.Uint64Var(&options.Shards, "shards", 8, "shards of a new cluster, of which a key's hash chooses one; cannot be changed")
+	flag.Uint64Var(&options.Shards, "shards", 8, "shards of a new cluster, each with a range of the slots of Redis Cluster; cannot be changed")
 	flag.IntVar(&options.Replicas, "replicas", 3, "replicas of each shard of a new cluster")
 	flag.StringVar(&options.Dir, "dir", "", "where the data is; made if need be")
 	flag.StringVar(&options.Backups, "backups", "", "where backups are written and read; DIR/backups if empty")
@@ -85,6 +85,7 @@ func main() {
 	}
 	options.Fatal, options.ReserveBytes = fatal, *reserve<<20
 	options.Peers, options.MaxRequest = members, clients.options.MaxRequest
+	options.Announce = clients.announce
 	if err := run(options, *watch, &clients); err != nil {
 		slog.Error("the node ends", "error", err)
 		os.Exit(1)
@@ -154,7 +155,7 @@ func run(options node.Options, watch string, clients *clientFlags) error {
 		return err
 	}
 	go func() { failed <- server.Serve() }()
-	slog.Info("serving", "node", n.Number(), "clients", options.Client, "nodes", options.Address, "watch", watch)
+	slog.Info("serving", "node", n.Number(), "clients", options.Client, "cluster", options.Announce, "nodes", options.Address, "watch", watch)
 	for {
 		select {
 		case err := <-failed:
@@ -169,6 +170,9 @@ func run(options node.Options, watch string, clients *clientFlags) error {
 			clients.reload()
 		case <-stop:
 			slog.Info("stopping", "node", n.Number())
+			if options.Announce != "" {
+				n.Leave() // While clients can still be told where to go.
+			}
 			server.Close()
 			return nil
 		}

@@ -1,0 +1,150 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+package node
+
+import (
+	"crypto/sha1"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+
+	"varve.example/replicated/redis"
+)
+
+// The layout of a cluster says how its keys are mapped to shards. It is chosen when
+// the cluster is created, each node records it, and it never changes: the entries of
+// Raft's logs are those of a shard. Nodes that use slots add slotsMark to the cluster's
+// name in all that they say to each other, so that no node of another layout is heard.
+const (
+	layoutHash  = 0 // By a hash that no client knows. Of older programs.
+	layoutSlots = 2 // By the slots of Redis Cluster.
+
+	slotsMark = "+slots"
+)
+
+// fullName is the name of the cluster among nodes.
+func (me *identity) fullName() string {
+	if me.Layout == layoutSlots {
+		return me.Cluster + slotsMark
+	}
+	return me.Cluster
+}
+
+// setName takes over the name that another node has told.
+func (me *identity) setName(full string) {
+	name, slots := strings.CutSuffix(full, slotsMark)
+	if me.Cluster = name; slots {
+		me.Layout = layoutSlots
+	}
+}
+
+func (n *Node) hasSlots() bool { return strings.HasSuffix(n.cluster, slotsMark) }
+
+// ShardOf is the shard of a key.
+func (n *Node) ShardOf(key []byte) uint64 {
+	if n.hasSlots() {
+		return redis.ShardOf(key, n.Shards())
+	}
+	return redis.HashedShardOf(key, n.Shards())
+}
+
+// checkLayout refuses a cluster port that could not be served.
+func (n *Node) checkLayout() error {
+	if n.options.Announce == "" || n.hasSlots() {
+		return nil
+	}
+	return fmt.Errorf("%s is of a cluster that was created before there were slots, and cannot serve --cluster-listen: "+
+		"write a backup (NODE.BACKUP) and restore it (NODE.RESTORE) into a new cluster, which has them", n.options.Dir)
+}
+
+// freshFor is how old the word of a leader may be for clients to be sent to it.
+const freshFor = 4 * exchangePause
+
+// Redirect is the cluster port of the node that leads a shard. It is empty if a
+// client is served here: this node leads, or it does not know for certain who does,
+// and passes the request on. A read that may be stale is served by any replica.
+//
+// Two nodes must not send a client to each other while a leadership moves. So a
+// leader must have said itself that it leads, and a replica here must know the same.
+func (n *Node) Redirect(shard uint64, stale bool) string {
+	if stale && n.voting(shard) != nil {
+		return ""
+	}
+	n.mutex.RLock()
+	running := n.local[shard]
+	n.mutex.RUnlock()
+	knows := uint64(0)
+	if running != nil {
+		leader, known, err := n.host.GetLeaderID(clusterOf(shard))
+		if err != nil || !known || leader == running.id {
+			return ""
+		}
+		knows = leader
+	}
+	last := n.lastOf(n.leaderNode(shard))
+	one := last.status.Shards[shard]
+	if time.Since(last.at) > freshFor || last.status.Stopping || one.Leader == 0 || one.Leader != one.Replica ||
+		running != nil && one.Replica != knows {
+		return ""
+	}
+	return last.status.Announce
+}
+
+// farewellTime is how long a node that no longer leads sends clients to those that do.
+// A client that finds a closed port may not ask where else to go for seconds.
+const farewellTime = 500 * time.Millisecond
+
+// nodeID is of a node in the answers to clients. Numbers of nodes are not used again.
+func (n *Node) nodeID(number uint64) string {
+	sum := sha1.Sum([]byte(fmt.Sprintf("%s %d", n.cluster, number)))
+	return hex.EncodeToString(sum[:])
+}
+
+// Map is for clients of the cluster port. A shard whose leader is not known, or has
+// no such port, is that of a node which passes requests on: the first one with a
+// replica if there is one.
+func (n *Node) Map() redis.ClusterMap {
+	d := n.Directory()
+	m := redis.ClusterMap{Epoch: d.Revision}
+	doors := map[uint64]bool{} // Nodes that can be asked.
+	for _, number := range d.numbers() {
+		one := redis.ClusterNode{Number: number, ID: n.nodeID(number), Self: number == n.number, Up: n.alive(number)}
+		if one.Address = n.options.Announce; !one.Self {
+			one.Address = n.lastOf(number).status.Announce
+		}
+		if one.Address != "" {
+			m.Nodes = append(m.Nodes, one)
+			doors[number] = one.Up
+		}
+	}
+	for shard := uint64(1); shard <= n.Shards(); shard++ {
+		one := redis.ClusterShard{}
+		if place := d.Places[shard]; place != nil {
+			for _, id := range sortedKeys(place.Replicas) {
+				if replica := place.Replicas[id]; replica.State == Voting && doors[replica.Node] {
+					one.Replicas = append(one.Replicas, replica.Node)
+				}
+			}
+		}
+		sortNumbers(one.Replicas)
+		leader := n.leaderNode(shard)
+		if n.leadsNow(shard) {
+			leader = n.number
+		}
+		one.Led = leader != 0
+		switch {
+		case doors[leader]:
+			one.Owner = leader
+		case len(one.Replicas) > 0:
+			one.Owner = one.Replicas[0]
+		default:
+			for _, other := range m.Nodes {
+				if other.Up && one.Owner == 0 {
+					one.Owner = other.Number
+				}
+			}
+		}
+		m.Shards = append(m.Shards, one)
+	}
+	return m
+}
