@@ -57,8 +57,15 @@ func (n *Node) checkLayout() error {
 		"write a backup (NODE.BACKUP) and restore it (NODE.RESTORE) into a new cluster, which has them", n.options.Dir)
 }
 
-// freshFor is how old the word of a leader may be for clients to be sent to it.
+// freshFor is how long after its last message clients are sent to a node. A node that
+// has died is left sooner than after silentAfter, because others can pass requests on.
 const freshFor = 4 * exchangePause
+
+// isFresh says whether clients may be sent to a node.
+func (n *Node) isFresh(number uint64) bool {
+	last := n.lastOf(number)
+	return number == n.number || time.Since(last.at) < freshFor && !last.status.Stopping
+}
 
 // Redirect is the cluster port of the node that leads a shard. It is empty if a
 // client is served here: this node leads, or it does not know for certain who does,
@@ -81,13 +88,13 @@ func (n *Node) Redirect(shard uint64, stale bool) string {
 		}
 		knows = leader
 	}
-	last := n.lastOf(n.leaderNode(shard))
-	one := last.status.Shards[shard]
-	if time.Since(last.at) > freshFor || last.status.Stopping || one.Leader == 0 || one.Leader != one.Replica ||
-		running != nil && one.Replica != knows {
+	leader := n.leaderNode(shard)
+	said := n.lastOf(leader).status
+	one := said.Shards[shard]
+	if !n.isFresh(leader) || one.Leader == 0 || one.Leader != one.Replica || running != nil && one.Replica != knows {
 		return ""
 	}
-	return last.status.Announce
+	return said.Announce
 }
 
 // farewellTime is how long a node that no longer leads sends clients to those that do.
@@ -108,7 +115,7 @@ func (n *Node) Map() redis.ClusterMap {
 	m := redis.ClusterMap{Epoch: d.Revision}
 	doors := map[uint64]bool{} // Nodes that can be asked.
 	for _, number := range d.numbers() {
-		one := redis.ClusterNode{Number: number, ID: n.nodeID(number), Self: number == n.number, Up: n.alive(number)}
+		one := redis.ClusterNode{Number: number, ID: n.nodeID(number), Self: number == n.number, Up: n.isFresh(number)}
 		if one.Address = n.options.Announce; !one.Self {
 			one.Address = n.lastOf(number).status.Announce
 		}

@@ -249,6 +249,17 @@ func testANodeIsLost(t *testing.T, nodes map[uint64]*door) {
 	}
 	time.Sleep(500 * time.Millisecond)
 	stop.Store(true)
+	m := nodes[1].Map()
+	for i, shard := range m.Shards {
+		if shard.Owner == 2 || !shard.Led {
+			t.Errorf("shard %d: %+v", i+1, shard)
+		}
+	}
+	for _, one := range m.Nodes {
+		if one.Up != (one.Number != 2) || one.Self != (one.Number == 1) || len(one.ID) != 40 {
+			t.Errorf("%+v", one)
+		}
+	}
 	for worker := 0; worker < cap(done); worker++ {
 		if err := <-done; err != nil {
 			t.Error(err)

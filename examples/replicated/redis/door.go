@@ -357,7 +357,7 @@ func (m *ClusterMap) info() string {
 		names = append(names, name)
 	}
 	sort.Strings(names)
-	lines := []string{"cluster_enabled:1", "cluster_state:" + state}
+	lines := []string{"cluster_state:" + state}
 	for _, name := range names {
 		lines = append(lines, fmt.Sprintf("%s:%v", name, values[name]))
 	}
