@@ -27,6 +27,7 @@ type process struct {
 	address string // For other nodes.
 	client  string // For clients.
 	watch   string // For /metrics.
+	door    string // For clients of Redis Cluster; empty for none.
 	dir     string
 	first   string     // --peers or --join.
 	create  bool       // Whether the next start is the very first one of a cluster.
@@ -47,6 +48,7 @@ type cluster struct {
 	flags   []string // Of all nodes.
 	network *network // nil: all are on loopback.
 	disks   bool     // Whether each node has a disk of its own.
+	doors   bool     // Whether each node has a cluster port.
 	last    int      // The highest number of a node so far.
 	shown   bool     // Whether the logs were printed.
 
@@ -162,6 +164,9 @@ func (c *cluster) add() *process {
 		p.address = fmt.Sprintf("127.0.0.1:%d", ports[0])
 		p.client = fmt.Sprintf("127.0.0.1:%d", ports[1])
 		p.watch = fmt.Sprintf("127.0.0.1:%d", ports[1]+1)
+		if c.doors {
+			p.door = fmt.Sprintf("127.0.0.1:%d", ports[0]+1)
+		}
 	}
 	if c.disks {
 		var err error
@@ -201,6 +206,9 @@ func (c *cluster) start(p *process) {
 		"--address=" + p.address, "--redis=" + p.client, "--watch=" + p.watch, "--dir=" + p.dir, p.first,
 		fmt.Sprintf("--shards=%d", *shards), "--snapshot-entries=500", "--round-ms=50",
 		"--clock-file=" + p.clock()}, c.flags...)
+	if p.door != "" {
+		words = append(words, "--cluster-listen="+p.door)
+	}
 	if p.create {
 		words, p.create = append(words, "--create"), false
 	}
