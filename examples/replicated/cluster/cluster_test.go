@@ -74,7 +74,7 @@ func keyOf(random *rand.Rand, age time.Duration) string {
 	return fmt.Sprintf("key-%d-%d", age/keyLifetime, random.Intn(keysAtATime))
 }
 
-// runClient takes steps until it is stopped.
+// runClient takes steps until it is stopped. Every second client is one of Redis Cluster.
 func runClient(c *cluster, h *history, id int, stop *atomic.Bool) {
 	random := rand.New(rand.NewSource(*seed + int64(id)))
 	var connection *client
@@ -83,7 +83,11 @@ func runClient(c *cluster, h *history, id int, stop *atomic.Bool) {
 		if connection == nil {
 			var err error
 			nodes := c.list()
-			address := nodes[random.Intn(len(nodes))].client
+			node := nodes[random.Intn(len(nodes))]
+			address := node.client
+			if id%2 == 1 {
+				address = node.door
+			}
 			if connection, err = dial(address, 5*time.Second); err != nil {
 				continue
 			}
@@ -108,7 +112,7 @@ func runClient(c *cluster, h *history, id int, stop *atomic.Bool) {
 
 func TestIsLinearizableWhateverHappens(t *testing.T) {
 	t.Logf("seed %d", *seed)
-	c := &cluster{t: t, dir: t.TempDir(), flags: strings.Fields(*nodeFlags)}
+	c := &cluster{t: t, dir: t.TempDir(), flags: strings.Fields(*nodeFlags), doors: true}
 	if noSandbox == "" {
 		var err error
 		if c.network, err = newNetwork(); err != nil {

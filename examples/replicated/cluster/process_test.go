@@ -159,6 +159,9 @@ func (c *cluster) add() *process {
 			c.t.Fatal(err)
 		}
 		p.address, p.client, p.watch = address(p.id)+":7000", address(p.id)+":6379", address(p.id)+":9000"
+		if c.doors {
+			p.door = address(p.id) + ":6479"
+		}
 	} else {
 		ports := freePorts(c.t, 2)
 		p.address = fmt.Sprintf("127.0.0.1:%d", ports[0])
@@ -504,8 +507,27 @@ func dial(address string, timeout time.Duration) (*client, error) {
 	return c, nil
 }
 
-// do sends a command; an answer is nil, string, int64 or []interface{}.
+const maxHops = 5
+
+// do sends a command; an answer is nil, string, int64 or []interface{}. At a cluster
+// port it may be sent elsewhere, and goes on there.
 func (c *client) do(words ...string) (interface{}, error) {
+	for hops := 0; ; hops++ {
+		answer, err := c.once(words...)
+		if !isRefusal(err) || !strings.HasPrefix(err.Error(), "MOVED ") || hops == maxHops {
+			return answer, err
+		}
+		fields := strings.Fields(err.Error())
+		other, failure := dial(fields[len(fields)-1], c.timeout)
+		if failure != nil {
+			return nil, err
+		}
+		c.conn.Close()
+		*c = *other
+	}
+}
+
+func (c *client) once(words ...string) (interface{}, error) {
 	var request bytes.Buffer
 	fmt.Fprintf(&request, "*%d\r\n", len(words))
 	for _, word := range words {
