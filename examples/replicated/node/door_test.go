@@ -43,6 +43,7 @@ func doors(t *testing.T) map[uint64]*door {
 	for _, id := range sortedKeys(peers) {
 		options := firstOptions(t, peers, id)
 		options.Shards, options.Announce = doorShards, freeAddress(t)
+		options.RoundMS = 100 // A busy machine alone must not make for elections.
 		one := &door{Node: startNode(t, options)}
 		serving := redis.DefaultOptions
 		serving.Address, serving.Cluster = "127.0.0.1:0", options.Announce
@@ -114,7 +115,8 @@ func testLeadersAreAsked(t *testing.T, nodes map[uint64]*door) {
 		before := errorsOf(nodes)
 		for i := 0; i < keys; i++ {
 			if err := c.Set(ctx, fmt.Sprintf("key-%d", i), i, 0).Err(); err != nil {
-				t.Fatal(err)
+				t.Log(err)
+				return false
 			}
 		}
 		return errorsOf(nodes) == before // Leaderships are moved until they are even.
