@@ -108,14 +108,14 @@ func (n *Node) digests() ([]string, error) {
 
 // Trace takes a trace of this node's engine, and returns the file.
 func (n *Node) Trace(length time.Duration) (string, error) {
-	engine, ok := n.engine.(storage.Watched)
-	if !ok {
-		return "", errors.New("this engine has no traces")
-	}
 	if err := n.begin(); err != nil {
 		return "", err
 	}
 	defer n.tasks.Done()
+	engine, ok := n.engine.(storage.Watched)
+	if !ok {
+		return "", errors.New("this engine has no traces")
+	}
 	dir := filepath.Join(n.options.Dir, "traces")
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return "", err
