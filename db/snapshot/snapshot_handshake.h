@@ -26,7 +26,7 @@
 //   T21 take: `sequence` = last_sequence; light barrier; if low_watermark is
 //       above `sequence`, repeat with a new load of last_sequence.
 //   T22 pin: `pin` = current, before T21. After T21, if current has changed,
-//       repin: with the DB mutex held, `pin` = current.
+//       repin: with the DB mutex held, `pin` = current, and T21 again.
 //   T23 release: `sequence` = kNoSnapshot, by any thread.
 //   T24 unpin, before T23: `pin` = null; light barrier. If current is not the
 //       SuperVersion that was pinned, take the DB mutex and test whether the
@@ -44,6 +44,9 @@
 //   I22 A pinned SuperVersion is alive: it is current, or the pin is counted.
 //   I23 The SuperVersion of a counted pin is never current.
 //   I24 A pinned SuperVersion has all updates up to `sequence`.
+//   I25 A follower's pinned SuperVersion has all that a read at `sequence`
+//       needs, although its primary drops versions without seeing T21:
+//       `sequence` is at least the last_sequence of that SuperVersion's T26.
 // Why each order is needed
 //   T21 against T25, and T22 and T24 against T26, are store-buffering pairs:
 //   each side stores, passes its barrier, and loads the other side's word. The
@@ -62,6 +65,8 @@
 //   again after that. An update that is newer than the SuperVersion's memtables
 //   was written after another SuperVersion was installed, and the second load
 //   would see that one.
+//   I25: a follower stores last_sequence before T26, so a thread that loads the
+//   SuperVersion from current, or has the mutex, loads at least that number.
 //   counted: guarded by the mutex. It is atomic only for the model.
 // Bad interleavings prevented
 //   B21 The number is announced only in a store buffer, the scan misses it, and
@@ -94,6 +99,9 @@
 //   B30 The installer counts a pin of the new SuperVersion, and that pin's T24
 //       then finds it current. Prevented because only pins of the old one are
 //       counted (I23).
+//   B31 A follower's thread loads the number. Then newer tables are installed,
+//       for which the primary has dropped the versions of that number, and T22
+//       repins them. Prevented by T21 after the repin.
 // Freshness and progress
 //   A snapshot sees every write that returned before the snapshot was begun.
 //   T21 repeats once for each concurrent raise of low_watermark. No thread
@@ -160,11 +168,15 @@ class SnapshotHandshake {
 
   // Does the rest of T22, with the DB mutex held. Returns a SuperVersion, a
   // reference of which the caller must release, or null.
-  [[nodiscard]] SuperVersion* RepinLocked(Words* words) {
+  template <typename LightBarrier>
+  [[nodiscard]] SuperVersion* RepinLocked(
+      Words* words, const Atomic<SequenceNumber>& last_sequence,
+      LightBarrier light_barrier) {
     SuperVersion* const counted = UncountLocked(words, Pin(*words));
     // relaxed: changed only with the mutex held. release: as in TakePinned.
     words->pin.store(current_.load(std::memory_order_relaxed),
                      std::memory_order_release);
+    Take(words, last_sequence, light_barrier);  // B31
     return counted;
   }
 

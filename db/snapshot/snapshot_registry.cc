@@ -124,9 +124,10 @@ void SnapshotRegistry::UnrefLocked(SuperVersion* super_version) {
   disposer_->FreeLaterLocked();
 }
 
-void SnapshotRegistry::Repin(SnapshotImpl* node) {
+void SnapshotRegistry::Repin(ThreadRecord* record, SnapshotImpl* node) {
   MutexLock lock(db_mutex());
-  UnrefLocked(handshake_.RepinLocked(&node->words_));
+  UnrefLocked(handshake_.RepinLocked(&node->words_, *last_sequence_,
+                                     [record] { LightBarrier(record); }));
 }
 
 bool SnapshotRegistry::ReleaseStalePin(SnapshotImpl* node, SuperVersion* pin) {

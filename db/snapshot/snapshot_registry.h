@@ -269,7 +269,7 @@ class SnapshotRegistry final : public SlotOwner {
       handshake_.Take(&node->words_, *last_sequence_, barrier);
     } else if (!handshake_.TakePinned(&node->words_, *last_sequence_, barrier))
         [[unlikely]] {
-      Repin(node);
+      Repin(record, node);
     }
     // relaxed: for a report.
     node->start_ns_.store(mine->stamp.Of(node->GetSequenceNumber()),
@@ -282,7 +282,8 @@ class SnapshotRegistry final : public SlotOwner {
   // Puts the free nodes on the free list, and returns their number.
   static size_t CollectFree(SnapshotThread* mine);
   static void Grow(SnapshotThread* mine);
-  [[gnu::noinline, gnu::cold]] void Repin(SnapshotImpl* node);
+  [[gnu::noinline, gnu::cold]] void Repin(ThreadRecord* record,
+                                          SnapshotImpl* node);
   // Returns false if the registry was closed. The node must not be used then.
   [[gnu::noinline, gnu::cold]] bool ReleaseStalePin(SnapshotImpl* node,
                                                     SuperVersion* pin);

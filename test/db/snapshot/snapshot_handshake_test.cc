@@ -27,6 +27,7 @@ struct Fault {
   bool release_comes_first = false;
   bool new_pins_are_counted = false;
   bool number_is_read_last = false;
+  bool number_is_kept = false;
 };
 Fault fault;
 
@@ -254,21 +255,27 @@ struct Pins {
     Handshake::Words* const words = &nodes[node];
     if (!handshake.TakePinned(words, last_sequence, LightStep) &&
         !fault.repin_is_skipped) {
+      const SequenceNumber before = Handshake::Sequence(*words);
       mutex.Lock();
-      Unref(handshake.RepinLocked(words));
+      Unref(handshake.RepinLocked(words, last_sequence, LightStep));
       mutex.Unlock();
+      if (fault.number_is_kept) words->sequence.store(before);
     }
     if (fault.number_is_read_last) {
       handshake.Take(words, last_sequence, LightStep);
     }
   }
-  // `limit`: of the number of what SuperVersion 1 has.
-  void Use(int node, SequenceNumber limit) {
+  // `limit`: of the number of what SuperVersion 1 has. `least`: of the number
+  // of what SuperVersion 2 still has.
+  void Use(int node, SequenceNumber limit, SequenceNumber least) {
     SuperVersion* const pin = Handshake::Pin(nodes[node]);
     Expect(freed[AddressOf(pin)].load() == 0, "what is pinned was freed");
     if (AddressOf(pin) == 1) {
       Expect(Handshake::Sequence(nodes[node]) <= limit,
              "an update is not in what is pinned");
+    } else {
+      Expect(Handshake::Sequence(nodes[node]) >= least,
+             "a version is not in what is pinned any more");
     }
   }
   void End(int node) {
@@ -285,9 +292,9 @@ struct Pins {
 
   // No node is in use, and `current` is.
   // A whole transaction in the first node.
-  void Transact(uint64_t limit = kNoLimit) {
+  void Transact(uint64_t limit = kNoLimit, uint64_t least = 0) {
     Take(0);
-    Use(0, limit);
+    Use(0, limit, least);
     End(0);
   }
 
@@ -369,6 +376,19 @@ std::string PinWhileMemTableIsSwitched() {
   return Run(&explorer, [&p] { p.Judge(2, 2); });
 }
 
+// A follower shows tables without the versions that its old number needs.
+std::string PinWhileAFollowerCatchesUp() {
+  TsoExplorer explorer;
+  Pins p;
+  p.Start(1, 2);
+  explorer.AddThread([&p] { p.Transact(Pins::kNoLimit, 2); });
+  explorer.AddThread([&p] {
+    p.last_sequence.store(2);
+    p.Install(1, 2, 1);
+  });
+  return Run(&explorer, [&p] { p.Judge(2, 2); });
+}
+
 TEST_P(SnapshotHandshakeTest, PinnedObjectsLiveAndAreFreedOnce) {
   EXPECT_EQ(PinAmongInstalls(), "");
   EXPECT_EQ(HandOverAmongInstalls(), "");
@@ -411,6 +431,12 @@ TEST_P(SnapshotHandshakeTest, B29NumberIsNewerThanThePinnedView) {
 TEST_P(SnapshotHandshakeTest, B30NewPinIsCounted) {
   fault.new_pins_are_counted = true;
   EXPECT_NE(PinAmongInstalls(), "");
+}
+
+TEST_P(SnapshotHandshakeTest, B31NumberIsOlderThanAFollowersTables) {
+  EXPECT_EQ(PinWhileAFollowerCatchesUp(), "");
+  fault.number_is_kept = true;
+  EXPECT_NE(PinWhileAFollowerCatchesUp(), "");
 }
 
 INSTANTIATE_TEST_SUITE_P(Barriers, SnapshotHandshakeTest, ::testing::Bool(),
