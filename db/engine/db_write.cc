@@ -236,7 +236,9 @@ Status DBImpl::Write(const WriteOptions& options, WriteBatch* batch) {
   Status status;
   if (batch != nullptr && LargeBatch::MayBe(*batch) &&
       WriteLarge(options, batch, &status)) [[unlikely]] {
-    return status;
+    return IsSpaceError(status)
+               ? DeleteWithoutSpace(options, batch, std::move(status))
+               : status;
   }
   return MeasureWrite<false>(options, batch, nullptr);
 }

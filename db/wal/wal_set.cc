@@ -149,8 +149,8 @@ WalSet::Next WalSet::CreateNext(uint64_t number, SequenceNumber sequence,
                                newest_->Size(), sequence);
   if (next.status.ok()) {
     next.wal.begin_bytes = next.wal.writer->Size();
-  } else {
-    RemoveNext(&next);
+  } else if (!RemoveNext(&next)) {
+    next.newest_is_whole = false;
   }
   return next;
 }
@@ -169,16 +169,18 @@ void WalSet::AddFirst(Next* next, const Slice& record, bool sync) {
     if (next->status.ok()) next->status = db_directory_->Verify();
   }
   if (next->status.ok()) return;
-  next->newest_is_whole = is_refused;
-  RemoveNext(next);
+  const bool is_removed = RemoveNext(next);
+  next->newest_is_whole = is_refused && is_removed;
 }
 
-// It would stand in the way of the next one.
-void WalSet::RemoveNext(Next* next) {
+// Returns whether it is removed for good. If it remains, it says where the log
+// before it ends, and the one after it does not continue that log.
+bool WalSet::RemoveNext(Next* next) {
   next->wal.writer.reset();
-  db_directory_->env()
-      ->RemoveFile(WalFileName(db_directory_->path(), next->wal.number))
-      .IgnoreError();
+  Status status = db_directory_->env()->RemoveFile(
+      WalFileName(db_directory_->path(), next->wal.number));
+  if (status.ok()) status = db_directory_->directory()->Sync();
+  return status.ok();
 }
 
 Status WalSet::AppendPredecessor(uint64_t number, uint64_t size,

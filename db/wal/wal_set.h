@@ -116,7 +116,7 @@ class WalSet {
   // durable if `sync` is set: the logs before it must be. After a failure the
   // new file is removed, but may come back. So newest_is_whole is false,
   // because nothing may be added to the log before it, unless the record was
-  // refused for lack of space.
+  // refused for lack of space and the file is removed for good.
   void AddFirst(Next* next, const Slice& record, bool sync);
 
   // ---- With the mutex ----
@@ -206,7 +206,7 @@ class WalSet {
   void AbandonLocked() VARVE_REQUIRES(kDbMutex);
 
  private:
-  void RemoveNext(Next* next);
+  bool RemoveNext(Next* next);
   Mutex* mutex() const VARVE_RETURN_CAPABILITY(kDbMutex) { return mutex_; }
   DbDirectory* const db_directory_;
   const Options* const options_;

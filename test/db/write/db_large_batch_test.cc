@@ -303,7 +303,7 @@ TEST_F(DbLargeBatchTest, FailuresLeaveNothingOfIt) {
   EXPECT_GE(failures, 5);
 }
 
-// Refuses to reserve much space for logs, or to create any file.
+// Refuses to reserve much space for logs, or to create or remove any file.
 class FullDeviceEnv final : public EnvWrapper {
  public:
   FullDeviceEnv() : EnvWrapper(Env::Default()) {}
@@ -317,7 +317,13 @@ class FullDeviceEnv final : public EnvWrapper {
     return status;
   }
 
+  Status RemoveFile(const std::string& path) override {
+    return refuses_removal ? Status::FromErrno("test", EIO)
+                           : target()->RemoveFile(path);
+  }
+
   std::atomic<bool> refuses_space{false};
+  std::atomic<bool> refuses_removal{false};
   std::atomic<bool> refuses_files{false};
 
  private:
@@ -360,6 +366,54 @@ TEST_F(DbLargeBatchTest, DeletionsAreTakenAfterOneFoundNoSpace) {
   ExpectLarge(std::string(50, 'v'));
   EXPECT_EQ(Get("a"), "NotFound");
   EXPECT_EQ(Get("b"), "2");
+  db_.reset();
+}
+
+// The new log remains, and says where the log before it ends.
+TEST_F(DbLargeBatchTest, NothingIsTakenIfTheLogWithoutSpaceRemains) {
+  FullDeviceEnv env;
+  options_.env = &env;
+  Open();
+  Put("a", "1");
+  ASSERT_TRUE(Ok(db_->Flush({})));
+  FillBatch(&batch_, std::string(50, 'v'));
+  env.refuses_space = true;
+  env.refuses_removal = true;
+  EXPECT_TRUE(db_->Write({}, &batch_).IsNoSpace());
+  env.refuses_files = true;
+  EXPECT_TRUE(db_->Delete({}, "a").IsNoSpace());
+  env.refuses_space = false;
+  env.refuses_removal = false;
+  env.refuses_files = false;
+  ASSERT_TRUE(Ok(db_->Resume()));
+  ASSERT_TRUE(Ok(db_->Write({.sync = true}, &batch_)));
+  ExpectLarge(std::string(50, 'v'));
+  // As a crash leaves it.
+  const std::string copy = dir_.Sub("copy");
+  std::filesystem::copy(path_, copy);
+  std::filesystem::remove(copy + "/LOCK");
+  Reopen();
+  ExpectLarge(std::string(50, 'v'));
+  Close();
+  path_ = copy;
+  Open();
+  ExpectLarge(std::string(50, 'v'));
+  EXPECT_EQ(Get("a"), "1");
+  db_.reset();
+}
+
+// A batch of deletions alone is written as a small one is.
+TEST_F(DbLargeBatchTest, DeletionsAloneAreTakenWithoutSpace) {
+  FullDeviceEnv env;
+  options_.env = &env;
+  Open();
+  Put("a", "1");
+  batch_.Clear();
+  batch_.Delete("a");
+  for (int i = 0; i < kKeys; ++i) batch_.Delete(LargeKey(i));
+  env.refuses_space = true;
+  EXPECT_TRUE(Ok(db_->Write({}, &batch_)));
+  EXPECT_EQ(Get("a"), "NotFound");
   db_.reset();
 }
 
