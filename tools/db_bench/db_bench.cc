@@ -24,8 +24,8 @@
 
 #include "tools/db_bench/db_bench_report.h"
 #include "tools/db_bench/engine_adapter.h"
+#include "tools/db_bench/rocksdb/benchmark_flags.h"
 #include "tools/db_bench/rocksdb/flags.h"
-#include "tools/db_bench/rocksdb/mix_flags.h"
 #include "tools/db_bench/seek_database.h"
 #include "tools/db_bench/seek_runs.h"
 #include "tools/db_bench/workload.h"
@@ -218,7 +218,8 @@ DEFINE_bool(case_insensitive_keys, false,
 DEFINE_string(merge_operator, "",
               "The operator of mergerandom and readrandommergerandom: "
               "uint64add (with --value_size=8), stringappend, max, bytesxor, "
-              "or put, which keeps the newest; varve and rocksdb only");
+              "sortlist of numbers, or put, which keeps the newest; varve and "
+              "rocksdb only");
 DEFINE_string(compaction_filter, "",
               "drophalf: compactions drop every second key; varve and rocksdb "
               "only. To measure it, fill a database without it, and run "
@@ -325,12 +326,6 @@ Status CheckBounds() {
       {"min_level_to_compress", -1, 6},
       {"stats_interval", 0, 1e15},
       {"report_interval_seconds", 0, 1e6},
-      {"keyrange_num", 1, 1 << 20},
-      {"mix_max_value_size", 1, 1 << 20},
-      {"mix_max_scan_len", 1, 1e9},
-      {"mix_get_ratio", 0, 1e9},
-      {"mix_put_ratio", 0, 1e9},
-      {"mix_seek_ratio", 0, 1e9},
       {"threads", 1, 1024},
       {"duration", 0, 1e8},
       {"seed", 0, 9e18},
@@ -371,7 +366,7 @@ Status CheckBounds() {
         CheckBound(name, strtod(value.c_str(), nullptr), min, max);
     if (!status.ok()) return status;
   }
-  return Status::OK();
+  return CheckBenchmarkFlags();
 }
 
 // Checks combinations of flags.
@@ -448,10 +443,6 @@ Status CheckTogether() {
     return Invalid("--" +
                    (FLAGS_readonly ? "readonly" : option_flags.front().first) +
                    " is for --engine=varve and rocksdb only");
-  }
-  const MixConfig& mix = MixFlags();
-  if (mix.get_ratio + mix.put_ratio + mix.seek_ratio <= 0) {
-    return Invalid("--mix_get_ratio, mix_put_ratio and mix_seek_ratio are 0");
   }
   Options options;
   Status status = SetOption("compression", FLAGS_compression_type, &options);
@@ -634,7 +625,6 @@ WorkloadConfig MakeWorkloadConfig() {
   config.transaction_snapshots = FLAGS_transaction_set_snapshot;
   config.block_bytes = static_cast<size_t>(FLAGS_block_size);
   config.compression = FLAGS_compression_type;
-  config.mix = MixFlags();
   config.use_existing_keys = FLAGS_use_existing_keys;
   config.stats_operations = static_cast<uint64_t>(FLAGS_stats_interval);
   config.engine_stats = FLAGS_stats_per_interval != 0;
@@ -722,7 +712,7 @@ EngineConfig MakeEngineConfig() {
                             ? TransactionKind::kOptimistic
                             : TransactionKind::kNone;
   config.lock_timeout_ms = FLAGS_transaction_lock_timeout;
-  config.drop_half = !FLAGS_compaction_filter.empty();
+  if (!FLAGS_compaction_filter.empty()) config.drops = DropsKey;
   config.deletion_options = FLAGS_deletion_options;
   config.statistics = FLAGS_statistics;
   config.stats_level = FLAGS_stats_level;
@@ -897,6 +887,7 @@ Status Main(int argc, char** argv) {
   BenchRun run;
   run.workload = MakeWorkloadConfig();
   run.engine_config = MakeEngineConfig();
+  ApplyBenchmarkFlags(&run.workload, &run.engine_config);
   const bool seeks = !chosen.seeks.empty();
   if (seeks) {
     run.workload.key_bytes = run.engine_config.key_bytes = kSeekKeyBytes;
@@ -960,7 +951,7 @@ int main(int argc, char** argv) {
       "measures a storage engine.\n\n"
       "  db_bench [FLAG...] [BENCHMARK...]\n\n" +
       varve::DescribeAll());
-  varve::RegisterMixFlags();
+  varve::RegisterBenchmarkFlags();
   varve::RegisterFlags(argc, argv);
   gflags::ParseCommandLineNonHelpFlags(&argc, &argv, true);
   if (FLAGS_rocksdb_flags) {

@@ -7,6 +7,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <utility>
@@ -86,8 +87,18 @@ struct EngineConfig {
   // Opens the database with transactions of that kind.
   TransactionKind transactions = TransactionKind::kNone;
   int64_t lock_timeout_ms = 100;
-  // Whether compactions drop the keys of which DropsKey is true.
-  bool drop_half = false;
+  // Says which keys compactions drop, if it is not null.
+  std::function<bool(const Slice& key)> drops;
+  // The most bytes of all memtables together, if not 0, and whether the block
+  // cache is charged with them.
+  uint64_t all_write_buffers_bytes = 0;
+  bool charge_write_buffers = false;
+  // The directories of Backup and Restore, and the most bytes per second that
+  // each writes; 0: no limit.
+  std::string backup_dir;
+  std::string restore_dir;
+  uint64_t backup_bytes_per_second = 0;
+  uint64_t restore_bytes_per_second = 0;
   // Counts and prints events, if the engine can.
   bool statistics = false;
   // The detail of Varve's measurements: a StatsLevel.
@@ -102,9 +113,9 @@ std::string FamilyName(uint32_t number);
 
 // Returns whether a compaction filter that drops half of the keys drops this
 // one. The keys of consecutive numbers are dropped in turn.
-inline bool DropsKey(const char* key, size_t size) {
+inline bool DropsKey(const Slice& key) {
   char sum = 0;
-  for (size_t i = 0; i < size; ++i) sum ^= key[i];
+  for (size_t i = 0; i < key.size(); ++i) sum ^= key[i];
   return (sum & 1) != 0;
 }
 
@@ -115,6 +126,12 @@ class EngineCursor {
 
   // Selects the column family of Renew. The first one is selected at first.
   void SelectFamily(uint32_t number) { family_ = number; }
+  // Limits the iterators of later Renews to the keys from `lower` to before
+  // `upper`. Null: no limit. The keys must live as long as the iterators.
+  // Returns false if the engine has no limits.
+  virtual bool SetBounds(const Slice* lower, const Slice* upper) {
+    return lower == nullptr && upper == nullptr;
+  }
   // Creates a new iterator of the engine, over the current contents.
   virtual void Renew() = 0;
   virtual bool SeekToFirst() = 0;
@@ -164,8 +181,10 @@ class EngineSession {
     error_ = Status::NotSupported("reads of several keys as of one moment");
     return false;
   }
-  // Sets *count to the number of the key's merge operands, with its value.
-  virtual Lookup GetOperands(const Slice& /*key*/, size_t* /*count*/) {
+  // Calls visit for the key's merge operands, from its value on.
+  virtual Lookup GetOperands(
+      const Slice& /*key*/,
+      const std::function<void(const Slice& operand)>& /*visit*/) {
     error_ = Status::NotSupported("reads of merge operands");
     return Lookup::kError;
   }
@@ -177,16 +196,21 @@ class EngineSession {
   virtual std::unique_ptr<EngineCursor> NewCursor() = 0;
 
   // Adds `increment` to the numbers that the values of the keys are, as text,
-  // in one transaction of EngineConfig::transactions. Returns Busy, TimedOut or
-  // Aborted if it failed because of another one.
+  // in one transaction of EngineConfig::transactions. Calls `pause` between
+  // the read and the write of a key. Returns Busy, TimedOut or Aborted if it
+  // failed because of another one.
   virtual Status AddToEach(const std::vector<std::string>& /*keys*/,
-                           uint64_t /*increment*/, bool /*set_snapshot*/) {
+                           uint64_t /*increment*/, bool /*set_snapshot*/,
+                           const std::function<void()>& /*pause*/) {
     return Status::NotSupported("transactions");
   }
 
   // Collects updates. Commit writes them atomically.
   virtual void Put(const Slice& key, const Slice& value) = 0;
   virtual void Delete(const Slice& key) = 0;
+  // Deletes a key that was put once since its last deletion. Returns false, and
+  // collects nothing, if the engine has no such operation.
+  virtual bool SingleDelete(const Slice& /*key*/) { return false; }
   // Deletes the keys in [begin, end). Returns false, and collects nothing, if
   // the engine has no such operation.
   virtual bool DeleteRange(const Slice& /*begin*/, const Slice& /*end*/) {
@@ -198,6 +222,10 @@ class EngineSession {
     return false;
   }
   virtual Status Commit() = 0;
+
+  // Keeps a snapshot until the session ends. Returns false if the engine has
+  // none.
+  virtual bool HoldSnapshot() { return false; }
 
   // Looks up a database of the catalog, and releases it.
   virtual Lookup FindDatabase(const Slice& /*name*/) {
@@ -257,6 +285,21 @@ class Engine {
 
   virtual std::unique_ptr<EngineSession> NewSession() = 0;
 
+  // Returns another object of this class, or null if its databases cannot be
+  // compared.
+  virtual std::unique_ptr<Engine> NewSame() const { return nullptr; }
+
+  // Writes a table file with the entries of `next`, which returns false after
+  // the last one. The slices live until the next call.
+  using NextEntry = std::function<bool(Slice* key, Slice* value)>;
+  virtual Status WriteTable(const std::string& /*path*/,
+                            const NextEntry& /*next*/) {
+    return Status::NotSupported("the engine ingests no files");
+  }
+  // Moves such files into the first family, all at once.
+  virtual Status IngestTables(const std::vector<std::string>& /*paths*/) {
+    return Status::NotSupported("the engine ingests no files");
+  }
   // Opens a catalog next to the database, with databases of these names, for
   // the sessions that are created later. Close closes it.
   virtual Status OpenCatalog(const EngineConfig& /*config*/,
@@ -283,6 +326,20 @@ class Engine {
   // Compacts that level into the one below.
   virtual Status CompactLevel1() {
     return Status::NotSupported("the engine has no such compaction");
+  }
+
+  // Copies the database to EngineConfig::backup_dir, in which nothing else is
+  // kept. Restore copies the newest backup to EngineConfig::restore_dir.
+  virtual Status Backup() {
+    return Status::NotSupported("the engine has no backups");
+  }
+  virtual Status Restore() {
+    return Status::NotSupported("the engine has no backups");
+  }
+  // Lets StatisticsText, and the lines of "stats" that RocksDB has, too, count
+  // from now on.
+  virtual Status ResetStatistics() {
+    return Status::NotSupported("the engine has no statistics");
   }
 
   // Returns the number of families of an existing database that have the names

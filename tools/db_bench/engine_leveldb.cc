@@ -86,12 +86,17 @@ class LevelEngine final : public Engine {
       return Status::NotSupported("compression " + config.compression +
                                   ": leveldb has snappy and none");
     }
-    if (!config.merge_operator.empty() || config.drop_half) {
+    if (!config.merge_operator.empty() || config.drops != nullptr) {
       return Status::NotSupported(
           "merge_operator, compaction_filter: leveldb has neither");
     }
     if (config.disable_wal) {
       return Status::NotSupported("disable_wal: leveldb always writes its log");
+    }
+    if (config.all_write_buffers_bytes > 0 || config.charge_write_buffers) {
+      return Status::NotSupported(
+          "db_write_buffer_size, cost_write_buffer_to_cache: leveldb has "
+          "neither");
     }
     if (config.manual_wal_flush || config.mmap_write) {
       return Status::NotSupported(

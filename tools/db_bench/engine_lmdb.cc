@@ -210,9 +210,13 @@ class LmdbEngine final : public Engine {
     if (config.key_bytes + 1 > kMaxKeyBytes) {
       return Status::InvalidArgument("key_size: lmdb takes at most 510 here");
     }
-    if (!config.merge_operator.empty() || config.drop_half) {
+    if (!config.merge_operator.empty() || config.drops != nullptr) {
       return Status::NotSupported(
           "merge_operator, compaction_filter: lmdb has neither");
+    }
+    if (config.all_write_buffers_bytes > 0 || config.charge_write_buffers) {
+      return Status::NotSupported(
+          "db_write_buffer_size, cost_write_buffer_to_cache: lmdb has neither");
     }
     if (config.manual_wal_flush || config.mmap_write) {
       return Status::NotSupported(

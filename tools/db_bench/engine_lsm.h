@@ -12,6 +12,7 @@
 //   Get(DB*, const ReadOptions&, Family, key, Value*);
 //   Clear(Value*), which releases its contents;
 //   Put(WriteBatch*, Family, key, value) and Delete(WriteBatch*, Family, key);
+//   SingleDelete(WriteBatch*, Family, key), if the engine has that;
 //   DeleteRange(WriteBatch*, Family, begin, end), if the engine has range
 //   deletions;
 //   Merge(WriteBatch*, Family, key, operand), if it has merges;
@@ -25,6 +26,7 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
@@ -57,6 +59,17 @@ class LsmCursor final : public EngineCursor {
             const LsmFamilies<Api>& families)
       : db_(db), options_(options), families_(families) {}
 
+  bool SetBounds(const Slice* lower, const Slice* upper) override {
+    if constexpr (requires { options_.iterate_upper_bound = nullptr; }) {
+      if (lower != nullptr) lower_ = Api::ToSlice(*lower);
+      if (upper != nullptr) upper_ = Api::ToSlice(*upper);
+      options_.iterate_lower_bound = lower != nullptr ? &lower_ : nullptr;
+      options_.iterate_upper_bound = upper != nullptr ? &upper_ : nullptr;
+      return true;
+    } else {
+      return EngineCursor::SetBounds(lower, upper);
+    }
+  }
   void Renew() override {
     iterator_ = Api::NewIterator(db_, options_, families_.At(family_));
   }
@@ -93,7 +106,9 @@ class LsmCursor final : public EngineCursor {
   }
 
   typename Api::DB* const db_;
-  const typename Api::ReadOptions options_;
+  typename Api::ReadOptions options_;
+  std::remove_cvref_t<decltype(Api::ToSlice(Slice()))> lower_;
+  std::remove_cvref_t<decltype(Api::ToSlice(Slice()))> upper_;
   const LsmFamilies<Api> families_;
   std::unique_ptr<typename Api::Iterator> iterator_;
 };
@@ -109,6 +124,14 @@ class LsmSession : public EngineSession {
         read_options_(read_options),
         families_(families),
         write_options_(write_options) {}
+  ~LsmSession() override {
+    if (snapshot_ != nullptr) db_->ReleaseSnapshot(snapshot_);
+  }
+
+  bool HoldSnapshot() override {
+    if (snapshot_ == nullptr) snapshot_ = db_->GetSnapshot();
+    return true;
+  }
 
   Lookup Get(const Slice& key, Slice* value) override {
     Api::Clear(&value_);
@@ -132,6 +155,16 @@ class LsmSession : public EngineSession {
   }
   void Delete(const Slice& key) override {
     Api::Delete(&batch_, family(), Api::ToSlice(key));
+  }
+  bool SingleDelete(const Slice& key) override {
+    if constexpr (requires {
+                    Api::SingleDelete(&batch_, family(), Api::ToSlice(key));
+                  }) {
+      Api::SingleDelete(&batch_, family(), Api::ToSlice(key));
+      return true;
+    } else {
+      return false;
+    }
   }
   bool DeleteRange(const Slice& begin, const Slice& end) override {
     if constexpr (requires {
@@ -183,6 +216,7 @@ class LsmSession : public EngineSession {
 
  private:
   const typename Api::WriteOptions write_options_;
+  decltype(std::declval<typename Api::DB&>().GetSnapshot()) snapshot_ = nullptr;
   typename Api::Value value_;
   typename Api::WriteBatch batch_;
 };

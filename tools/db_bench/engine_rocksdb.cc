@@ -6,13 +6,17 @@
 #include <rocksdb/filter_policy.h>
 #include <rocksdb/merge_operator.h>
 #include <rocksdb/rate_limiter.h>
+#include <rocksdb/sst_file_writer.h>
 #include <rocksdb/statistics.h>
 #include <rocksdb/table.h>
+#include <rocksdb/utilities/backup_engine.h>
 #include <rocksdb/utilities/table_properties_collectors.h>
+#include <rocksdb/write_buffer_manager.h>
 
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -94,6 +98,10 @@ struct RocksApi {
                      const rocksdb::Slice& key) {
     batch->Delete(family, key).PermitUncheckedError();
   }
+  static void SingleDelete(WriteBatch* batch, Family family,
+                           const rocksdb::Slice& key) {
+    batch->SingleDelete(family, key).PermitUncheckedError();
+  }
   static void DeleteRange(WriteBatch* batch, Family family,
                           const rocksdb::Slice& begin,
                           const rocksdb::Slice& end) {
@@ -142,14 +150,19 @@ void SetDeletionOptions(RocksOptions* options) {
   }
 }
 
-class DropHalf final : public rocksdb::CompactionFilter {
+class DropKeys final : public rocksdb::CompactionFilter {
  public:
+  explicit DropKeys(std::function<bool(const Slice& key)> drops)
+      : drops_(std::move(drops)) {}
   bool Filter(int /*level*/, const rocksdb::Slice& key,
               const rocksdb::Slice& /*value*/, std::string* /*new_value*/,
               bool* /*value_changed*/) const override {
-    return DropsKey(key.data(), key.size());
+    return drops_(RocksApi::FromSlice(key));
   }
-  const char* Name() const override { return "DropHalf"; }
+  const char* Name() const override { return "DropKeys"; }
+
+ private:
+  const std::function<bool(const Slice& key)> drops_;
 };
 
 // Sets *merge_operator to null if `name` is empty.
@@ -263,7 +276,18 @@ class RocksEngine final : public Engine {
     if (known.ok()) known = SetByName(config.options, &options, &table);
     if (!known.ok()) return known;
     options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
-    if (config.drop_half) options.compaction_filter = &drop_half_;
+    filter_.reset();
+    if (config.drops != nullptr) {
+      filter_ = std::make_unique<DropKeys>(config.drops);
+      options.compaction_filter = filter_.get();
+    }
+    if (config.all_write_buffers_bytes > 0 || config.charge_write_buffers) {
+      options.write_buffer_manager =
+          std::make_shared<rocksdb::WriteBufferManager>(
+              config.all_write_buffers_bytes,
+              config.charge_write_buffers ? table.block_cache : nullptr);
+    }
+    config_ = config;
     if (config.statistics) {
       if (statistics_ == nullptr) {
         statistics_ = rocksdb::CreateDBStatistics();
@@ -315,6 +339,58 @@ class RocksEngine final : public Engine {
   std::unique_ptr<EngineSession> NewSession() override {
     return std::make_unique<RocksSession>(db_.get(), read_options_,
                                           write_options_, families_);
+  }
+
+  std::unique_ptr<Engine> NewSame() const override {
+    return std::make_unique<RocksEngine>();
+  }
+
+  Status WriteTable(const std::string& path, const NextEntry& next) override {
+    rocksdb::SstFileWriter writer(rocksdb::EnvOptions(), db_->GetOptions());
+    rocksdb::Status status = writer.Open(path);
+    Slice key;
+    Slice value;
+    while (status.ok() && next(&key, &value)) {
+      status = writer.Put(RocksApi::ToSlice(key), RocksApi::ToSlice(value));
+    }
+    return RocksApi::FromStatus(status.ok() ? writer.Finish() : status);
+  }
+  Status IngestTables(const std::vector<std::string>& paths) override {
+    rocksdb::IngestExternalFileOptions options;
+    options.move_files = true;
+    return RocksApi::FromStatus(db_->IngestExternalFile(paths, options));
+  }
+
+  Status Backup() override {
+    rocksdb::BackupEngineOptions options(config_.backup_dir);
+    options.destroy_old_data = true;
+    options.backup_rate_limit = config_.backup_bytes_per_second;
+    rocksdb::BackupEngine* opened = nullptr;
+    rocksdb::Status status =
+        rocksdb::BackupEngine::Open(rocksdb::Env::Default(), options, &opened);
+    const std::unique_ptr<rocksdb::BackupEngine> backups(opened);
+    if (status.ok()) status = backups->CreateNewBackup(db_.get());
+    return RocksApi::FromStatus(status);
+  }
+  Status Restore() override {
+    rocksdb::BackupEngineOptions options(config_.backup_dir);
+    options.restore_rate_limit = config_.restore_bytes_per_second;
+    rocksdb::BackupEngineReadOnly* opened = nullptr;
+    rocksdb::Status status = rocksdb::BackupEngineReadOnly::Open(
+        rocksdb::Env::Default(), options, &opened);
+    const std::unique_ptr<rocksdb::BackupEngineReadOnly> backups(opened);
+    if (status.ok()) {
+      status = backups->RestoreDBFromLatestBackup(config_.restore_dir,
+                                                  config_.restore_dir);
+    }
+    return RocksApi::FromStatus(status);
+  }
+
+  Status ResetStatistics() override {
+    if (statistics_ != nullptr) {
+      statistics_->Reset().PermitUncheckedError();
+    }
+    return RocksApi::FromStatus(db_->ResetStats());
   }
 
   Status TakeSnapshot() override {
@@ -374,7 +450,8 @@ class RocksEngine final : public Engine {
     return false;
   }
 
-  const DropHalf drop_half_;
+  std::unique_ptr<DropKeys> filter_;
+  EngineConfig config_;
   bool direct_reads_ = false;
   rocksdb::ReadOptions read_options_;
   rocksdb::WriteOptions write_options_;

@@ -13,6 +13,8 @@
 #include "tools/db_bench/engine_adapter.h"
 #include "tools/db_bench/engine_lsm.h"
 #include "tools/db_bench/rocksdb/stats_text.h"
+#include "tools/db_bench/workload_data.h"
+#include "varve/backup_engine.h"
 #include "varve/catalog.h"
 #include "varve/compaction_filter.h"
 #include "varve/convert.h"
@@ -20,9 +22,11 @@
 #include "varve/merge_operator.h"
 #include "varve/metadata.h"
 #include "varve/optimistic_transaction_db.h"
+#include "varve/sst_file_writer.h"
 #include "varve/statistics.h"
 #include "varve/transaction_db.h"
 #include "varve/version.h"
+#include "varve/write_buffer_manager.h"
 
 namespace varve {
 
@@ -83,6 +87,9 @@ struct VarveApi {
       batch->Delete(family, key);
     }
   }
+  static void SingleDelete(WriteBatch* batch, Family family, const Slice& key) {
+    batch->SingleDelete(family, key);
+  }
   static void DeleteRange(WriteBatch* batch, Family family, const Slice& begin,
                           const Slice& end) {
     batch->DeleteRange(family, begin, end);
@@ -130,7 +137,9 @@ class VarveSession final : public LsmMultiGetSession<VarveApi> {
     return Lookup::kError;
   }
 
-  Lookup GetOperands(const Slice& key, size_t* count) override {
+  Lookup GetOperands(
+      const Slice& key,
+      const std::function<void(const Slice& operand)>& visit) override {
     constexpr int kMostOperands = 1000;
     if (operands_.empty())
       operands_ = std::vector<PinnableSlice>(kMostOperands);
@@ -140,9 +149,10 @@ class VarveSession final : public LsmMultiGetSession<VarveApi> {
     Status status = db_->GetMergeOperands(read_options_, family(), key,
                                           operands_.data(), &limits, &found);
     for (int i = 0; i < std::min(found, kMostOperands); ++i) {
-      operands_[static_cast<size_t>(i)].Reset();
+      PinnableSlice& operand = operands_[static_cast<size_t>(i)];
+      if (status.ok()) visit(operand);
+      operand.Reset();
     }
-    *count = static_cast<size_t>(found);
     if (status.ok()) return Lookup::kFound;
     if (status.IsNotFound()) return Lookup::kMissing;
     error_ = std::move(status);
@@ -150,15 +160,16 @@ class VarveSession final : public LsmMultiGetSession<VarveApi> {
   }
 
   Status AddToEach(const std::vector<std::string>& keys, uint64_t increment,
-                   bool set_snapshot) override {
+                   bool set_snapshot,
+                   const std::function<void()>& pause) override {
     if (begin_ == nullptr) {
-      return EngineSession::AddToEach(keys, increment, set_snapshot);
+      return EngineSession::AddToEach(keys, increment, set_snapshot, pause);
     }
     transaction_.reset(
         begin_(transaction_options_, set_snapshot, transaction_.release()));
     Status status;
     for (const std::string& key : keys) {
-      status = AddTo(key, increment);
+      status = AddTo(key, increment, pause);
       if (!status.ok()) break;
     }
     if (status.ok()) return transaction_->Commit();
@@ -167,7 +178,8 @@ class VarveSession final : public LsmMultiGetSession<VarveApi> {
   }
 
  private:
-  Status AddTo(const std::string& key, uint64_t increment) {
+  Status AddTo(const std::string& key, uint64_t increment,
+               const std::function<void()>& pause) {
     number_.clear();
     Status status = transaction_->GetForUpdate(read_options_, key, &number_);
     if (!status.ok() && !status.IsNotFound()) return status;
@@ -176,6 +188,7 @@ class VarveSession final : public LsmMultiGetSession<VarveApi> {
     if (std::from_chars(number_.data(), end, number).ptr != end) {
       return Status::Corruption(key, "not a number");
     }
+    pause();
     return transaction_->Put(nullptr, key, std::to_string(number + increment));
   }
 
@@ -199,19 +212,50 @@ class PutOperator final : public AssociativeMergeOperator {
   const char* Name() const override { return "PutOperator"; }
 };
 
+// Operands are ascending numbers between commas, and so is the value. RocksDB's
+// operator of this name is for getmergeoperands, too.
+class SortListOperator final : public MergeOperator {
+ public:
+  bool FullMerge(const FullMergeInput& input,
+                 std::string* new_value) const override {
+    std::vector<int> numbers;
+    const auto add = [&numbers](const Slice& list) {
+      const std::vector<int> more = SortedNumbers(list);
+      const auto count = static_cast<ptrdiff_t>(numbers.size());
+      numbers.insert(numbers.end(), more.begin(), more.end());
+      std::inplace_merge(numbers.begin(), numbers.begin() + count,
+                         numbers.end());
+    };
+    if (input.existing_value != nullptr) add(*input.existing_value);
+    for (const Slice& operand : input.operands) add(operand);
+    for (const int number : numbers) {
+      if (!new_value->empty()) new_value->push_back(',');
+      new_value->append(std::to_string(number));
+    }
+    return true;
+  }
+  const char* Name() const override { return "MergeSortOperator"; }
+};
+
 std::shared_ptr<MergeOperator> FindOperator(const std::string& name) {
   if (name == "put") return std::make_shared<PutOperator>();
+  if (name == "sortlist") return std::make_shared<SortListOperator>();
   return FindMergeOperator(name);
 }
 
-class DropHalf final : public CompactionFilter {
+class DropKeys final : public CompactionFilter {
  public:
+  explicit DropKeys(std::function<bool(const Slice& key)> drops)
+      : drops_(std::move(drops)) {}
   bool Filter(int /*level*/, const Slice& key, const Slice& /*value*/,
               std::string* /*new_value*/,
               bool* /*value_changed*/) const override {
-    return DropsKey(key.data(), key.size());
+    return drops_(key);
   }
-  const char* Name() const override { return "DropHalf"; }
+  const char* Name() const override { return "DropKeys"; }
+
+ private:
+  const std::function<bool(const Slice& key)> drops_;
 };
 
 class VarveEngine final : public Engine {
@@ -248,7 +292,18 @@ class VarveEngine final : public Engine {
           NewBlockCache(config.ablation.block_cache, cache_options);
     }
     options.experiment = NewExperiment(config.ablation);
-    if (config.drop_half) options.compaction_filter = &drop_half_;
+    filter_.reset();
+    if (config.drops != nullptr) {
+      filter_ = std::make_unique<DropKeys>(config.drops);
+      options.compaction_filter = filter_.get();
+    }
+    if (config.all_write_buffers_bytes > 0 || config.charge_write_buffers) {
+      options.write_buffer_manager = std::make_shared<WriteBufferManager>(
+          config.all_write_buffers_bytes,
+          config.charge_write_buffers ? options.block_cache : nullptr);
+    }
+    config_ = config;
+    base_ = StatsBase();
     if (config.statistics) {
       if (statistics_ == nullptr) {
         statistics_ = CreateDBStatistics(
@@ -331,6 +386,54 @@ class VarveEngine final : public Engine {
     snapshot_ = nullptr;
   }
 
+  std::unique_ptr<Engine> NewSame() const override {
+    return std::make_unique<VarveEngine>();
+  }
+
+  Status WriteTable(const std::string& path, const NextEntry& next) override {
+    SstFileWriter writer(db_->GetOptions());
+    Status status = writer.Open(path);
+    Slice key;
+    Slice value;
+    while (status.ok() && next(&key, &value)) status = writer.Put(key, value);
+    return status.ok() ? writer.Finish() : status;
+  }
+  Status IngestTables(const std::vector<std::string>& paths) override {
+    IngestExternalFileOptions options;
+    options.move_files = true;
+    return db_->IngestExternalFile(paths, options);
+  }
+
+  Status Backup() override {
+    BackupEngineOptions options(config_.backup_dir);
+    options.destroy_old_data = true;
+    options.backup_rate_limit = config_.backup_bytes_per_second;
+    std::unique_ptr<BackupEngine> backups;
+    const Status status = BackupEngine::Open(options, nullptr, &backups);
+    return status.ok()
+               ? backups->CreateNewBackup(CreateBackupOptions(), db_.get())
+               : status;
+  }
+  Status Restore() override {
+    BackupEngineOptions options(config_.backup_dir);
+    options.restore_rate_limit = config_.restore_bytes_per_second;
+    std::unique_ptr<BackupEngineReadOnly> backups;
+    const Status status =
+        BackupEngineReadOnly::Open(options, nullptr, &backups);
+    return status.ok()
+               ? backups->RestoreDBFromLatestBackup(
+                     RestoreOptions(), config_.restore_dir, config_.restore_dir)
+               : status;
+  }
+
+  Status ResetStatistics() override {
+    if (statistics_ != nullptr) statistics_->Reset();
+    db_->GetMapProperty("varve.cfstats", &base_.cfstats);
+    db_->GetProperty("varve.dbstats", &base_.dbstats);
+    opened_ = std::chrono::steady_clock::now();
+    return Status::OK();
+  }
+
   Status Flush() override {
     return families_.empty() ? db_->Flush(FlushOptions())
                              : db_->Flush(FlushOptions(), families_);
@@ -376,7 +479,8 @@ class VarveEngine final : public Engine {
     db_->GetProperty("varve.dbstats", &dbstats);
     const std::chrono::duration<double> uptime =
         std::chrono::steady_clock::now() - opened_;
-    value->append(FormatRocksDbStats(cfstats, dbstats, uptime.count()));
+    value->append(
+        FormatRocksDbStats({cfstats, dbstats}, base_, uptime.count()));
     return true;
   }
   std::string StatisticsText() override {
@@ -542,7 +646,9 @@ class VarveEngine final : public Engine {
     return status;
   }
 
-  const DropHalf drop_half_;
+  std::unique_ptr<DropKeys> filter_;
+  EngineConfig config_;
+  StatsBase base_;
   BeginTransaction begin_;
   std::chrono::steady_clock::time_point opened_;
   ReadOptions read_options_;

@@ -10,6 +10,7 @@
 #include <mutex>
 #include <thread>
 
+#include "tools/db_bench/benchmark_table.h"
 #include "tools/db_bench/db_bench_environment.h"
 #include "tools/db_bench/workload_loops.h"
 #include "tools/db_bench/workload_path_counts.h"
@@ -17,420 +18,9 @@
 
 namespace varve {
 
-// A benchmark runs a loop in each thread, or an action of the engine once.
-struct Benchmark {
-  const char* name;
-  const char* what;
-  // For "Microseconds per ...".
-  const char* operation;
-  Loop loop = nullptr;
-  KeyOrder order = KeyOrder::kRandom;
-  Status (Engine::*action)() = nullptr;
-  // The engine's property to print.
-  const char* property = nullptr;
-  // Starts with an empty database.
-  bool fresh = false;
-  // Makes no sense without entries.
-  bool needs_data = false;
-  bool writes = false;
-  bool sync = false;
-  // In place of num, value_size and batch_size, if not zero.
-  uint64_t part = 0;  // 1 / part of num.
-  size_t value_bytes = 0;
-  uint64_t write_batch = 0;
-  // Runs in one more thread, until the others have ended.
-  Loop background = nullptr;
-  // Needs the engine's catalog.
-  bool catalog = false;
-  // Needs a merge operator.
-  bool merges = false;
-  // Reads and writes: WorkloadConfig::mixed operations.
-  bool mixed = false;
-  // Operations that delete: WorkloadConfig::deletes.
-  bool deletes = false;
-  // Runs in one thread, whatever the number of threads.
-  bool single = false;
-  // The operations are over blocks, of so many bytes together. If both are not
-  // zero: so many operations.
-  uint64_t block_bytes = 0;
-  uint64_t fixed = 0;
-  // Reads all entries, not WorkloadConfig::reads.
-  bool all = false;
-  // Needs transactions.
-  bool transactions = false;
-};
-
 namespace {
 
 constexpr size_t kValueBytes = 1 << 20;
-
-const Benchmark kBenchmarks[] = {
-    {.name = "fillseq",
-     .what = "write num entries in key order, into a new database",
-     .operation = "write",
-     .loop = WriteLoop,
-     .order = KeyOrder::kSequential,
-     .fresh = true,
-     .writes = true},
-    {.name = "fillrandom",
-     .what = "write num entries of random keys, into a new database",
-     .operation = "write",
-     .loop = WriteLoop,
-     .fresh = true,
-     .writes = true},
-    {.name = "filluniquerandom",
-     .what = "write each key once in random order, into a new database",
-     .operation = "write",
-     .loop = WriteLoop,
-     .order = KeyOrder::kUniqueRandom,
-     .fresh = true,
-     .writes = true},
-    {.name = "fillsync",
-     .what = "write num/1000 entries of random keys, each write synced, into "
-             "a new database",
-     .operation = "write",
-     .loop = WriteLoop,
-     .fresh = true,
-     .writes = true,
-     .sync = true,
-     .part = 1000},
-    {.name = "fillbatch",
-     .what = "write num entries in key order, 1,000 at once, into a new "
-             "database",
-     .operation = "write",
-     .loop = WriteLoop,
-     .order = KeyOrder::kSequential,
-     .fresh = true,
-     .writes = true,
-     .write_batch = 1000},
-    {.name = "fill100K",
-     .what = "write num/1000 entries of random keys with values of 100,000 "
-             "bytes, into a new database",
-     .operation = "write",
-     .loop = WriteLoop,
-     .fresh = true,
-     .writes = true,
-     .part = 1000,
-     .value_bytes = 100000},
-    {.name = "overwrite",
-     .what = "write num entries of random keys",
-     .operation = "write",
-     .loop = WriteLoop,
-     .needs_data = true,
-     .writes = true},
-    {.name = "readseq",
-     .what = "read entries in key order",
-     .operation = "read",
-     .loop = ReadSequentialLoop,
-     .order = KeyOrder::kSequential,
-     .needs_data = true},
-    {.name = "readreverse",
-     .what = "read entries in reverse key order",
-     .operation = "read",
-     .loop = ReadReverseLoop,
-     .order = KeyOrder::kSequential,
-     .needs_data = true},
-    {.name = "readrandom",
-     .what = "get random keys",
-     .operation = "read",
-     .loop = ReadRandomLoop,
-     .needs_data = true},
-    {.name = "readmissing",
-     .what = "get random keys that are not there",
-     .operation = "read",
-     .loop = ReadRandomLoop,
-     .order = KeyOrder::kMissing,
-     .needs_data = true},
-    {.name = "readhot",
-     .what = "get random keys of the first hundredth",
-     .operation = "read",
-     .loop = ReadRandomLoop,
-     .order = KeyOrder::kHot,
-     .needs_data = true},
-    {.name = "multireadrandom",
-     .what = "get random keys, batch_size (by default 32) at once",
-     .operation = "multi read",
-     .loop = MultiReadLoop,
-     .needs_data = true},
-    {.name = "seekrandom",
-     .what = "make an iterator, seek a random key, walk seek_nexts entries",
-     .operation = "seek",
-     .loop = SeekLoop,
-     .needs_data = true},
-    {.name = "seekfirst",
-     .what = "make an iterator and move it to the first entry",
-     .operation = "seek",
-     .loop = SeekFirstLoop,
-     .order = KeyOrder::kSequential,
-     .needs_data = true},
-    {.name = "readwhilewriting",
-     .what = "readrandom with one more thread that writes random keys",
-     .operation = "read",
-     .loop = ReadRandomLoop,
-     .needs_data = true,
-     .background = BackgroundWriteLoop},
-    {.name = "seekrandomwhilewriting",
-     .what = "seekrandom with one more thread that writes random keys",
-     .operation = "seek",
-     .loop = SeekLoop,
-     .needs_data = true,
-     .background = BackgroundWriteLoop},
-    {.name = "deleteseq",
-     .what = "delete num keys in key order",
-     .operation = "delete",
-     .loop = DeleteLoop,
-     .order = KeyOrder::kSequential,
-     .needs_data = true,
-     .writes = true,
-     .deletes = true},
-    {.name = "deleterandom",
-     .what = "delete num random keys",
-     .operation = "delete",
-     .loop = DeleteLoop,
-     .needs_data = true,
-     .writes = true,
-     .deletes = true},
-    {.name = "mergerandom",
-     .what = "merge num operands into random keys of --merge_keys",
-     .operation = "merge",
-     .loop = MergeLoop,
-     .order = KeyOrder::kMerge,
-     .writes = true,
-     .merges = true},
-    {.name = "readrandommergerandom",
-     .what = "num times, merge into or get a random key of --merge_keys",
-     .operation = "op",
-     .loop = ReadOrMergeLoop,
-     .order = KeyOrder::kMerge,
-     .writes = true,
-     .merges = true,
-     .mixed = true},
-    {.name = "popfirst",
-     .what = "as seekfirst, and delete the key found, as a queue does",
-     .operation = "pop",
-     .loop = PopFirstLoop,
-     .order = KeyOrder::kSequential,
-     .needs_data = true,
-     .writes = true},
-    {.name = "readtocache",
-     .what = "read all entries in key order, in one thread",
-     .operation = "read",
-     .loop = ReadSequentialLoop,
-     .order = KeyOrder::kSequential,
-     .needs_data = true,
-     .single = true,
-     .all = true},
-    {.name = "readrandomsmall",
-     .what = "readrandom of a thousandth of the reads",
-     .operation = "read",
-     .loop = ReadRandomLoop,
-     .needs_data = true,
-     .part = 1000},
-    {.name = "readrandomfast",
-     .what =
-         "get random keys below the next power of two, some of them missing",
-     .operation = "read",
-     .loop = ReadRandomLoop,
-     .order = KeyOrder::kPowerOfTwo,
-     .needs_data = true},
-    {.name = "readrandomoperands",
-     .what = "get the merge operands of random keys",
-     .operation = "read",
-     .loop = OperandsLoop,
-     .needs_data = true,
-     .merges = true},
-    {.name = "approximatesizerandom",
-     .what = "estimate the bytes of a hundredth of the keys, from a random one",
-     .operation = "estimate",
-     .loop = ApproximateSizeLoop,
-     .needs_data = true},
-    {.name = "newiterator",
-     .what = "make an iterator",
-     .operation = "iterator",
-     .loop = NewIteratorLoop,
-     .needs_data = true},
-    {.name = "newiteratorwhilewriting",
-     .what = "newiterator with one more thread that writes random keys",
-     .operation = "iterator",
-     .loop = NewIteratorLoop,
-     .needs_data = true,
-     .background = BackgroundWriteLoop},
-    {.name = "multireadwhilewriting",
-     .what = "multireadrandom with one more thread that writes random keys",
-     .operation = "multi read",
-     .loop = MultiReadLoop,
-     .needs_data = true,
-     .background = BackgroundWriteLoop},
-    {.name = "readwhilescanning",
-     .what = "readrandom with one more thread that reads all entries in order",
-     .operation = "read",
-     .loop = ReadRandomLoop,
-     .needs_data = true,
-     .background = BackgroundScanLoop},
-    {.name = "readwhilemerging",
-     .what = "readrandom with one more thread that merges into random keys",
-     .operation = "read",
-     .loop = ReadRandomLoop,
-     .needs_data = true,
-     .background = BackgroundMergeLoop,
-     .merges = true},
-    {.name = "seekrandomwhilemerging",
-     .what = "seekrandom with one more thread that merges into random keys",
-     .operation = "seek",
-     .loop = SeekLoop,
-     .needs_data = true,
-     .background = BackgroundMergeLoop,
-     .merges = true},
-    {.name = "readrandomwriterandom",
-     .what = "get random keys, and write others: readwritepercent are gets",
-     .operation = "op",
-     .loop = ReadOrWriteLoop,
-     .needs_data = true,
-     .writes = true,
-     .mixed = true},
-    {.name = "updaterandom",
-     .what = "get a random key and write it",
-     .operation = "update",
-     .loop = UpdateLoop,
-     .needs_data = true,
-     .writes = true,
-     .mixed = true},
-    {.name = "xorupdaterandom",
-     .what = "updaterandom with the exclusive or of the old value and another",
-     .operation = "update",
-     .loop = XorUpdateLoop,
-     .needs_data = true,
-     .writes = true,
-     .mixed = true},
-    {.name = "appendrandom",
-     .what = "updaterandom with the old value and another behind it",
-     .operation = "update",
-     .loop = AppendLoop,
-     .needs_data = true,
-     .writes = true,
-     .mixed = true},
-    {.name = "randomwithverify",
-     .what = "get, write and delete three copies of numdistinct keys, and "
-             "compare the copies",
-     .operation = "op",
-     .loop = VerifyLoop,
-     .order = KeyOrder::kDistinct,
-     .writes = true,
-     .mixed = true},
-    {.name = "mixgraph",
-     .what = "gets, puts and scans of hot and cold keys, by the mix_ flags",
-     .operation = "op",
-     .loop = MixGraphLoop,
-     .needs_data = true,
-     .writes = true,
-     .mixed = true},
-    {.name = "fillseekseq",
-     .what = "write num entries in key order, seek each, walk seek_nexts",
-     .operation = "seek",
-     .loop = FillSeekSeqLoop,
-     .order = KeyOrder::kSequential,
-     .writes = true},
-    {.name = "randomtransaction",
-     .what = "add to a random key of each of transaction_sets sets, in a "
-             "transaction, and compare the sums",
-     .operation = "transaction",
-     .loop = TransactionLoop,
-     .writes = true,
-     .mixed = true,
-     .transactions = true},
-    {.name = "cataloglookup",
-     .what = "find one of 10 databases of a catalog, by its name in any case",
-     .operation = "lookup",
-     .loop = CatalogLookupLoop,
-     .catalog = true},
-    {.name = "compact",
-     .what = "compact the whole database",
-     .operation = "op",
-     .action = &Engine::Compact},
-    {.name = "compactall",
-     .what = "the same as compact",
-     .operation = "op",
-     .action = &Engine::Compact},
-    {.name = "compact0",
-     .what = "compact the tables of level 0 into the next level that has some",
-     .operation = "op",
-     .action = &Engine::CompactLevel0},
-    {.name = "compact1",
-     .what = "compact the tables of that level into the one below",
-     .operation = "op",
-     .action = &Engine::CompactLevel1},
-    {.name = "flush",
-     .what = "write the write buffer to a table",
-     .operation = "op",
-     .action = &Engine::Flush},
-    {.name = "waitforcompaction",
-     .what = "wait until no flush or compaction is due",
-     .operation = "op",
-     .action = &Engine::WaitForCompaction},
-    {.name = "verifychecksum",
-     .what = "verify the checksums of all blocks",
-     .operation = "op",
-     .action = &Engine::VerifyChecksum,
-     .needs_data = true},
-    {.name = "stats",
-     .what = "print the engine's statistics",
-     .operation = "op",
-     .property = "stats"},
-    {.name = "levelstats",
-     .what = "print the number and bytes of files a level",
-     .operation = "op",
-     .property = "levelstats"},
-    {.name = "sstables",
-     .what = "print all tables with their first and last keys",
-     .operation = "op",
-     .property = "sstables"},
-    {.name = "memstats",
-     .what = "print the entries and bytes of the memtables",
-     .operation = "op",
-     .property = "memstats"},
-    {.name = "crc32c",
-     .what = "CRC-32C of blocks of block_size bytes, 500 MB",
-     .operation = "checksum",
-     .loop = Crc32cLoop,
-     .order = KeyOrder::kSequential,
-     .block_bytes = uint64_t{500} << 20},
-    {.name = "xxhash",
-     .what = "the same with XXH32",
-     .operation = "checksum",
-     .loop = XxHash32Loop,
-     .order = KeyOrder::kSequential,
-     .block_bytes = uint64_t{500} << 20},
-    {.name = "xxhash64",
-     .what = "the same with XXH64",
-     .operation = "checksum",
-     .loop = XxHash64Loop,
-     .order = KeyOrder::kSequential,
-     .block_bytes = uint64_t{500} << 20},
-    {.name = "xxh3",
-     .what = "the same with XXH3, which tables have",
-     .operation = "checksum",
-     .loop = Xxh3Loop,
-     .order = KeyOrder::kSequential,
-     .block_bytes = uint64_t{500} << 20},
-    {.name = "compress",
-     .what = "compress blocks of block_size bytes, 1 GB",
-     .operation = "block",
-     .loop = CompressLoop,
-     .order = KeyOrder::kSequential,
-     .block_bytes = uint64_t{1} << 30},
-    {.name = "uncompress",
-     .what = "uncompress blocks of block_size bytes, 1 GB",
-     .operation = "block",
-     .loop = UncompressLoop,
-     .order = KeyOrder::kSequential,
-     .block_bytes = uint64_t{1} << 30},
-    {.name = "acquireload",
-     .what = "1,000 loads of an atomic",
-     .operation = "op",
-     .loop = AcquireLoadLoop,
-     .order = KeyOrder::kSequential,
-     .fixed = 100000},
-};
 
 // Threads that all start at once.
 class StartingLine {
@@ -576,6 +166,12 @@ void Summarize(const std::vector<std::unique_ptr<LoopThread>>& threads,
   for (const auto& thread : threads) {
     start = std::min(start, thread->start);
     end = std::max(end, thread->end);
+    if (!thread->message.empty()) result->message = thread->message;
+    if (thread->is_beside) {
+      result->background_operations = thread->operations;
+      result->background = "writes";
+      continue;
+    }
     result->thread_seconds +=
         std::chrono::duration<double>(thread->end - thread->start).count();
     result->operations += thread->operations;
@@ -595,6 +191,7 @@ void Summarize(const std::vector<std::unique_ptr<LoopThread>>& threads,
 uint64_t OperationsOf(const Benchmark& benchmark,
                       const WorkloadConfig& config) {
   if (benchmark.fixed > 0) return benchmark.fixed;
+  if (benchmark.loop == IngestLoop) return config.ingest_calls;
   if (benchmark.block_bytes > 0) {
     return std::max<uint64_t>(1, benchmark.block_bytes / config.block_bytes);
   }
@@ -663,41 +260,6 @@ AblationOptions AblationsOf(const Benchmark& benchmark,
 }
 
 }  // namespace
-
-const Benchmark* FindBenchmark(const std::string& name) {
-  for (const Benchmark& benchmark : kBenchmarks) {
-    if (name == benchmark.name) return &benchmark;
-  }
-  return nullptr;
-}
-
-std::string DescribeBenchmarks() {
-  std::string text;
-  for (const Benchmark& benchmark : kBenchmarks) {
-    char line[200];
-    snprintf(line, sizeof(line), "  %-22s %s\n", benchmark.name,
-             benchmark.what);
-    text.append(line);
-  }
-  return text;
-}
-
-std::vector<std::string> BenchmarkNames() {
-  std::vector<std::string> names;
-  for (const Benchmark& benchmark : kBenchmarks) {
-    names.push_back(benchmark.name);
-  }
-  return names;
-}
-
-bool WritesTo(const Benchmark& benchmark) {
-  return benchmark.fresh || benchmark.writes ||
-         (benchmark.background != nullptr &&
-          benchmark.background != BackgroundScanLoop) ||
-         (benchmark.action != nullptr &&
-          benchmark.action != &Engine::VerifyChecksum &&
-          benchmark.action != &Engine::WaitForCompaction);
-}
 
 Workload::Workload(const WorkloadConfig& config,
                    const EngineConfig& engine_config, Engine* engine)
@@ -793,7 +355,16 @@ Status Workload::Run(const Benchmark& benchmark, int thread_count,
     return Status::OK();
   }
   const bool sync = sync_ || benchmark.sync;
-  const bool replace = benchmark.fresh && !untouched_;
+  const bool expires =
+      benchmark.expires && config_.series.expiry == Expiry::kCompactionFilter;
+  if (benchmark.expires) ResetSeriesTime();
+  if (expires) {
+    engine_config_.drops = [range =
+                                config_.series.time_range](const Slice& key) {
+      return IsExpired(key, range);
+    };
+  }
+  const bool replace = benchmark.fresh && (!untouched_ || expires);
   const bool other_sync =
       benchmark.loop != nullptr && sync != engine_config_.sync;
   if (replace || other_sync) {
@@ -882,6 +453,8 @@ Status Workload::RunThreads(const Benchmark& benchmark, int thread_count,
                       .operations = OperationsOf(benchmark, config),
                       .threads = thread_count,
                       .writes = benchmark.writes,
+                      .engine = engine_,
+                      .engine_config = &engine_config_,
                       .keys = keys_.empty() ? nullptr : &keys_};
   if (benchmark.part > 0) {
     context.operations =
@@ -892,14 +465,14 @@ Status Workload::RunThreads(const Benchmark& benchmark, int thread_count,
   Random seeds(config_.seed + ++benchmarks_run_);
   result->threads = thread_count;
 
-  const auto make_thread = [&] {
-    return std::make_unique<LoopThread>(context, seeds.Next(), value_bytes_,
-                                        engine_->NewSession());
+  const auto make_thread = [&](int index) {
+    return std::make_unique<LoopThread>(context, index, seeds.Next(),
+                                        value_bytes_, engine_->NewSession());
   };
   std::vector<std::unique_ptr<LoopThread>> threads;
-  for (int i = 0; i < thread_count; ++i) threads.push_back(make_thread());
+  for (int i = 0; i < thread_count; ++i) threads.push_back(make_thread(i));
   std::unique_ptr<LoopThread> writer;
-  if (benchmark.background != nullptr) writer = make_thread();
+  if (benchmark.background != nullptr) writer = make_thread(thread_count);
 
   context.foreground = thread_count;
   StartingLine line(thread_count + (writer != nullptr));
@@ -944,7 +517,7 @@ Status Workload::RunThreads(const Benchmark& benchmark, int thread_count,
     result->text = "skipped (" + thread->status.message().ToString() + ")";
     return Status::OK();
   }
-  LoopThread sum(context, 0, value_bytes_, nullptr);
+  LoopThread sum(context, 0, 0, value_bytes_, nullptr);
   for (const auto& thread : threads) {
     sum.operations += thread->operations;
     sum.bytes += thread->bytes;
@@ -952,7 +525,7 @@ Status Workload::RunThreads(const Benchmark& benchmark, int thread_count,
     sum.output_bytes += thread->output_bytes;
     for (int i = 0; i < 3; ++i) sum.mix[i] += thread->mix[i];
   }
-  result->message = MessageOf(benchmark, sum);
+  if (result->message.empty()) result->message = MessageOf(benchmark, sum);
   if (benchmark.loop == VerifyLoop && sum.failures > 0) {
     return Status::Corruption("randomwithverify", "copies of a key differ");
   }

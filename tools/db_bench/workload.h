@@ -55,6 +55,50 @@ struct MixConfig {
   int64_t max_scan = 10000;
 };
 
+// A rate that follows a sine: f(x) = a sin(b x + c) + d, for x seconds since
+// the start. A rate below 1 counts as 1.
+struct SineRate {
+  double a = 1;
+  double b = 1;
+  double c = 0;
+  double d = 1;
+  // How long a rate lasts; 0: the rate is constant.
+  std::chrono::milliseconds interval{0};
+
+  double At(double seconds) const;
+};
+
+// The keys that filluniquerandom writes again: each write, with `probability`,
+// is of one of the last `window` keys.
+struct Overwrites {
+  double probability = 0;
+  uint64_t window = 1;
+};
+
+// The entries of fillanddeleteuniquerandom. After `batch` entries, `kept_batch`
+// others are written, and the first ones are deleted.
+struct DisposableEntries {
+  // 0: each key is written once, and none deleted.
+  uint64_t batch = 0;
+  // The least time from the last entry of a batch to its deletion.
+  std::chrono::microseconds delay{0};
+  size_t value_bytes = 64;
+  uint64_t kept_batch = 0;
+  size_t kept_value_bytes = 64;
+};
+
+// How timeseries removes entries that are older than `time_range`.
+enum class Expiry : uint8_t { kNone, kCompactionFilter, kDelete };
+
+// The series of timeseries. The time is the number of entries before.
+struct SeriesConfig {
+  uint64_t ids = 100000;
+  uint64_t time_range = 100000;
+  Expiry expiry = Expiry::kNone;
+  // Threads that delete, with kDelete. The first thread writes.
+  int deleters = 1;
+};
+
 // The deletions of ranges that writing benchmarks do between their writes: one
 // of `keys` keys after each `interval` writes, if that is not zero.
 struct RangeDeletions {
@@ -118,6 +162,28 @@ struct WorkloadConfig {
   // Keys of a transaction of randomtransaction.
   uint64_t transaction_sets = 2;
   bool transaction_snapshots = false;
+  // The most microseconds that a transaction sleeps before it writes a key.
+  uint64_t transaction_sleep_us = 0;
+  // Of 100 values, those that are the same.
+  uint64_t same_value_percent = 0;
+  // The most keys after the one that seekrandom seeks; 0: no limit. With
+  // `reverse`, before it.
+  uint64_t max_scan_distance = 0;
+  // Seekrandom seeks keys between the stored ones.
+  bool seek_missing = false;
+  // Entries that seekrandom deletes after the ones it has read.
+  uint64_t seek_deletes = 0;
+  Overwrites overwrites;
+  DisposableEntries disposable;
+  // Of randomreplacekeys.
+  bool single_deletes = true;
+  double key_deviation = 2000;
+  SeriesConfig series;
+  // Tables of a call of ingestexternalfile, and its calls.
+  uint64_t ingest_tables = 10;
+  uint64_t ingest_calls = 1;
+  // Another database that `verify` compares with.
+  std::string truth_path;
   // Of crc32c, compress and the like: their blocks, and the compression.
   size_t block_bytes = 4096;
   std::string compression = "snappy";
@@ -128,6 +194,12 @@ struct WorkloadConfig {
   // 0 is unlimited.
   uint64_t write_bytes_per_second = 0;
   uint64_t reads_per_second = 0;
+  // The bytes per second of writing benchmarks in place of
+  // write_bytes_per_second, and the operations per second of mixgraph.
+  SineRate write_sine;
+  SineRate mix_sine;
+  // Of mixgraph's rate: how far it is off the sine, at random, from 0 to 1.
+  double mix_noise = 0;
   // How much likelier some random keys of reads are than others: key number
   // entries * e^-x for a random x up to this. 0: all are as likely.
   double read_skew = 0;

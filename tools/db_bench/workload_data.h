@@ -5,10 +5,12 @@
 // so that either tool can read the other's database.
 
 #include <bit>
+#include <charconv>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
 #include <string>
+#include <vector>
 
 #include "util/base/random.h"
 #include "varve/slice.h"
@@ -81,12 +83,33 @@ struct ValueSizes {
   }
 };
 
+// Returns the numbers between the commas of a list of getmergeoperands. They
+// are ascending.
+inline std::vector<int> SortedNumbers(const Slice& list) {
+  std::vector<int> numbers;
+  const char* at = list.data();
+  const char* const end = at + list.size();
+  while (at < end) {
+    int number = 0;
+    at = std::from_chars(at, end, number).ptr;
+    numbers.push_back(number);
+    while (at < end && *at++ != ',') {
+    }
+  }
+  return numbers;
+}
+
 // Returns values, as consecutive pieces of the bytes.
 class ValueSource {
  public:
   // REQUIRES: sizes.bytes <= bytes.size(). `bytes` must outlive this.
-  ValueSource(const Slice& bytes, const ValueSizes& sizes, uint64_t seed)
-      : bytes_(bytes), sizes_(sizes), random_(seed) {}
+  // Of 100 values, `same_percent` are the first bytes.
+  ValueSource(const Slice& bytes, const ValueSizes& sizes, uint64_t seed,
+              uint64_t same_percent = 0)
+      : bytes_(bytes),
+        sizes_(sizes),
+        random_(seed),
+        same_percent_(same_percent) {}
   ValueSource(const Slice& bytes, size_t value_bytes)
       : ValueSource(bytes, ValueSizes{.bytes = value_bytes}, 0) {}
 
@@ -97,6 +120,9 @@ class ValueSource {
   // At most bytes.size() of them.
   Slice Next(size_t bytes) {
     if (bytes > bytes_.size()) bytes = bytes_.size();
+    if (same_percent_ > 0 && random_.Uniform(100) < same_percent_) {
+      return Slice(bytes_.data(), bytes);
+    }
     if (position_ + bytes > bytes_.size()) position_ = 0;
     const Slice value(bytes_.data() + position_, bytes);
     position_ += bytes;
@@ -107,6 +133,7 @@ class ValueSource {
   Slice bytes_;
   ValueSizes sizes_;
   Random random_;
+  uint64_t same_percent_;
   size_t position_ = 0;
 };
 

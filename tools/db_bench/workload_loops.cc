@@ -2,6 +2,7 @@
 #include "tools/db_bench/workload_loops.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <vector>
 
@@ -68,13 +69,53 @@ class RangeDeleter {
   uint64_t deleted_ = 0;
 };
 
+// Limits the iterators of seeks to WorkloadConfig::max_scan_distance.
+class SeekBounds {
+ public:
+  SeekBounds(const LoopContext& context, LoopThread* thread,
+             EngineCursor* cursor)
+      : context_(context), thread_(thread), cursor_(cursor) {}
+
+  // Sets the bound for seeks of that key, which the thread has. Returns false
+  // after an error.
+  bool Set(uint64_t number) {
+    const uint64_t distance = context_.config.max_scan_distance;
+    if (distance == 0) return true;
+    const bool reverse = context_.config.reverse;
+    const uint64_t bound =
+        reverse ? number - std::min(number, distance)
+                : std::min(context_.config.entries, number + distance);
+    const std::string sought = thread_->key;
+    SetKey(context_, thread_, bound);
+    key_.swap(thread_->key);
+    thread_->key = sought;
+    slice_ = key_;
+    if (!cursor_->SetBounds(reverse ? &slice_ : nullptr,
+                            reverse ? nullptr : &slice_)) {
+      thread_->status =
+          Status::NotSupported("the engine has no bounds of iterators");
+      return false;
+    }
+    return true;
+  }
+
+ private:
+  const LoopContext& context_;
+  LoopThread* const thread_;
+  EngineCursor* const cursor_;
+  std::string key_;
+  Slice slice_;
+};
+
 }  // namespace
 
-LoopThread::LoopThread(const LoopContext& context, uint64_t seed,
+LoopThread::LoopThread(const LoopContext& context, int its_index, uint64_t seed,
                        Slice value_bytes,
                        std::unique_ptr<EngineSession> new_session)
-    : random(seed),
-      values(value_bytes, SizesOf(context.config), seed),
+    : index(its_index),
+      random(seed),
+      values(value_bytes, SizesOf(context.config), seed,
+             context.config.same_value_percent),
       key(context.config.key_bytes + (context.order == KeyOrder::kMissing),
           '0'),
       session(std::move(new_session)),
@@ -82,12 +123,18 @@ LoopThread::LoopThread(const LoopContext& context, uint64_t seed,
   if (context.config.histogram) latency_ns = std::make_unique<Histogram>();
 }
 
-void WriteLoop(LoopContext* context, LoopThread* thread) {
-  KeyNumbers numbers(*context, thread);
+double SineRate::At(double seconds) const {
+  return std::max(1.0, a * std::sin(b * seconds + c) + d);
+}
+
+namespace {
+
+template <typename Next>
+void WriteAll(LoopContext* context, LoopThread* thread, Next next) {
   BatchSizes sizes(*context);
   BatchFamilies families(context->config);
   RangeDeleter ranges(context, thread);
-  const Pacer pacer(context->config.write_bytes_per_second, context->threads);
+  Pacer pacer = WritePacer(*context);
   // relaxed: a thread that ends a little later does no harm.
   const auto wanted = [context] {
     return !context->stop.load(std::memory_order_relaxed);
@@ -96,7 +143,7 @@ void WriteLoop(LoopContext* context, LoopThread* thread) {
     const uint64_t batch = sizes.Next();
     families.Begin();
     for (uint64_t i = 0; i < batch; ++i) {
-      SetKey(*context, thread, families.Move(numbers.Next()));
+      SetKey(*context, thread, families.Move(next()));
       const Slice value = thread->values.Next();
       thread->session->Put(thread->key, value);
       thread->bytes += thread->key.size() + value.size();
@@ -106,6 +153,18 @@ void WriteLoop(LoopContext* context, LoopThread* thread) {
   };
   Repeat(context, thread, write,
          [&] { return pacer.Wait(thread->bytes, wanted); });
+}
+
+}  // namespace
+
+void WriteKeys(LoopContext* context, LoopThread* thread,
+               const std::function<uint64_t()>& next) {
+  WriteAll(context, thread, next);
+}
+
+void WriteLoop(LoopContext* context, LoopThread* thread) {
+  KeyNumbers numbers(*context, thread);
+  WriteAll(context, thread, [&numbers] { return numbers.Next(); });
 }
 
 void MergeLoop(LoopContext* context, LoopThread* thread) {
@@ -235,6 +294,8 @@ void SeekLoop(LoopContext* context, LoopThread* thread) {
   const std::unique_ptr<EngineCursor> cursor = thread->session->NewCursor();
   const uint64_t nexts = config.seek_nexts;
   const bool reverse = config.reverse;
+  SeekBounds bounds(*context, thread, cursor.get());
+  EngineSession* const session = thread->session.get();
   // Values are copied so that reading them is paid for.
   char copy[256];
   RepeatReads(context, thread, [&]() -> uint64_t {
@@ -243,6 +304,9 @@ void SeekLoop(LoopContext* context, LoopThread* thread) {
     if (context->keys == nullptr) {
       cursor->SelectFamily(FamilyOf(config, number));
     }
+    if (!bounds.Set(number)) return 0;
+    // The eighth byte of a stored key's prefix is '0'.
+    if (config.seek_missing) thread->key[8] = '1';
     cursor->Renew();
     bool valid = cursor->Seek(thread->key);
     thread->found += valid && cursor->key == Slice(thread->key);
@@ -252,6 +316,13 @@ void SeekLoop(LoopContext* context, LoopThread* thread) {
       // The compiler must not see that the copy is not used.
       asm volatile("" : : "r"(copy) : "memory");
       thread->bytes += cursor->key.size() + cursor->value.size();
+      valid = reverse ? cursor->Prev() : cursor->Next();
+    }
+    for (uint64_t i = 0; i < config.seek_deletes && valid; ++i) {
+      session->SelectFamily(FamilyOf(config, number));
+      session->Delete(cursor->key);
+      thread->status = session->Commit();
+      if (!thread->status.ok()) return 0;
       valid = reverse ? cursor->Prev() : cursor->Next();
     }
     if (!valid) {
@@ -343,7 +414,7 @@ template <typename Step>
 void RunBeside(LoopContext* context, LoopThread* thread, bool writes,
                Step step) {
   const WorkloadConfig& config = context->config;
-  const Pacer pacer(writes ? config.write_bytes_per_second : 0, 1);
+  Pacer pacer(writes ? config.write_bytes_per_second : 0, 1);
   const uint64_t limit =
       writes && config.finish_after_writes ? config.writes : UINT64_MAX;
   // relaxed: an operation more or less does no harm.

@@ -41,6 +41,9 @@ struct LoopContext {
   uint64_t operations;
   int threads;  // Threads that run the same loop.
   bool writes = false;
+  // For the loops that do more than a session can.
+  Engine* engine = nullptr;
+  const EngineConfig* engine_config = nullptr;
   // The keys to take in place of the numbered ones, if not empty.
   const std::vector<std::string>* keys = nullptr;
   // Set when a thread has failed, so that the others end early.
@@ -52,9 +55,11 @@ struct LoopContext {
 // State of one thread. It has cache lines of its own, since the thread writes
 // `done` after each operation.
 struct alignas(64) LoopThread {
-  LoopThread(const LoopContext& context, uint64_t seed, Slice values,
+  LoopThread(const LoopContext& context, int index, uint64_t seed, Slice values,
              std::unique_ptr<EngineSession> session);
 
+  // From 0.
+  const int index;
   Random random;
   ValueSource values;
   std::string key;
@@ -76,6 +81,10 @@ struct alignas(64) LoopThread {
   // Gets, puts and seeks of mixgraph.
   uint64_t mix[3] = {};
   std::unique_ptr<Histogram> latency_ns;
+  // To be printed with the figures.
+  std::string message;
+  // What it did is not part of the figures, as if it ran beside the others.
+  bool is_beside = false;
 
   // Operations so far, for the reporting thread.
   std::atomic<uint64_t> done{0};
@@ -98,6 +107,28 @@ void SeekFirstLoop(LoopContext* context, LoopThread* thread);
 // Ends early when the database is empty.
 void PopFirstLoop(LoopContext* context, LoopThread* thread);
 void CatalogLookupLoop(LoopContext* context, LoopThread* thread);
+
+// The next ones are in loops/unique_loops.cc. Writes each key once, or as
+// WorkloadConfig::overwrites or `disposable` say.
+void FillUniqueLoop(LoopContext* context, LoopThread* thread);
+// Deletes a key and writes its next version, which is another key. Each thread
+// has keys of its own.
+void ReplaceKeysLoop(LoopContext* context, LoopThread* thread);
+// Writes tables, and ingests them.
+void IngestLoop(LoopContext* context, LoopThread* thread);
+// Merges many operands into a key, gets it, and gets its operands.
+void GetOperandsLoop(LoopContext* context, LoopThread* thread);
+// Compares all entries with those of another database.
+void CompareLoop(LoopContext* context, LoopThread* thread);
+
+// The next ones are in loops/series_loops.cc. The first thread writes entries
+// of random series, and the others read a series each time, or delete what is
+// too old.
+void TimeSeriesLoop(LoopContext* context, LoopThread* thread);
+// Whether an entry of TimeSeriesLoop is older than `time_range`.
+bool IsExpired(const Slice& key, uint64_t time_range);
+// Begins with time 0.
+void ResetSeriesTime();
 
 // The next ones are in loops/update_loops.cc. Each reads a key, and writes it
 // with another value: a new one, its exclusive or with a new one, or the old
@@ -134,6 +165,8 @@ void XxHash32Loop(LoopContext* context, LoopThread* thread);
 void XxHash64Loop(LoopContext* context, LoopThread* thread);
 void Xxh3Loop(LoopContext* context, LoopThread* thread);
 void CompressLoop(LoopContext* context, LoopThread* thread);
+// Compresses blocks that do not shrink.
+void CompressRejectLoop(LoopContext* context, LoopThread* thread);
 void UncompressLoop(LoopContext* context, LoopThread* thread);
 // Each operation is 1,000 loads of an atomic.
 void AcquireLoadLoop(LoopContext* context, LoopThread* thread);

@@ -87,6 +87,25 @@ void CompressLoop(LoopContext* context, LoopThread* thread) {
   });
 }
 
+void CompressRejectLoop(LoopContext* context, LoopThread* thread) {
+  CompressionType type;
+  if (!FindType(context, thread, &type)) return;
+  std::string block(context->config.block_bytes, '\0');
+  for (char& byte : block) {
+    byte = static_cast<char>(thread->random.Uniform(256));
+  }
+  Compressor compressor(type);
+  std::string body;
+  Repeat(context, thread, [&]() -> uint64_t {
+    if (compressor.Compress(block, &body)) {
+      thread->status = Status::NotSupported("random bytes were compressed");
+      return 0;
+    }
+    thread->bytes += block.size();
+    return 1;
+  });
+}
+
 void UncompressLoop(LoopContext* context, LoopThread* thread) {
   CompressionType type;
   if (!FindType(context, thread, &type)) return;

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
@@ -163,17 +164,35 @@ class Pacer {
   // Never waits if the rate, of bytes or operations, is zero.
   Pacer(uint64_t rate, int threads)
       : rate_(static_cast<double>(rate) / threads), start_(Clock::now()) {}
+  // After each interval, the rate is rate_at(seconds since the start), of all
+  // threads.
+  Pacer(std::function<double(double)> rate_at, Clock::duration interval,
+        int threads)
+      : rate_at_(std::move(rate_at)),
+        threads_(threads),
+        interval_(interval),
+        rate_(rate_at_(0) / threads),
+        start_(Clock::now()),
+        first_start_(start_) {}
 
   // Waits until `bytes` in total are due, or `wanted` returns false. Returns
   // false if there is nothing to wait for.
   template <typename Wanted>
-  bool Wait(uint64_t bytes, Wanted wanted) const {
+  bool Wait(uint64_t bytes, Wanted wanted) {
     if (rate_ <= 0) return false;
     constexpr std::chrono::milliseconds kLeastSleep(1);
     constexpr std::chrono::duration<double> kMostSleep(0.02);
-    const std::chrono::duration<double> due(static_cast<double>(bytes) / rate_);
     while (wanted()) {
-      const std::chrono::duration<double> left = due - (Clock::now() - start_);
+      const Clock::time_point now = Clock::now();
+      if (rate_at_ != nullptr && now - start_ >= interval_) {
+        const std::chrono::duration<double> passed = now - first_start_;
+        rate_ = rate_at_(passed.count()) / threads_;
+        start_ = now;
+        paid_ = bytes;
+      }
+      const std::chrono::duration<double> due(
+          static_cast<double>(bytes - paid_) / rate_);
+      const std::chrono::duration<double> left = due - (now - start_);
       if (left < kLeastSleep) break;
       std::this_thread::sleep_for(std::min(left, kMostSleep));
     }
@@ -181,9 +200,29 @@ class Pacer {
   }
 
  private:
+  std::function<double(double)> rate_at_;
+  int threads_ = 1;
+  Clock::duration interval_{0};
   double rate_;
+  // When the rate began, and what was done before.
   Clock::time_point start_;
+  uint64_t paid_ = 0;
+  Clock::time_point first_start_;
 };
+
+// The pacer of a thread that writes.
+inline Pacer WritePacer(const LoopContext& context) {
+  const SineRate& sine = context.config.write_sine;
+  if (sine.interval.count() == 0) {
+    return Pacer(context.config.write_bytes_per_second, context.threads);
+  }
+  return Pacer([&sine](double seconds) { return sine.At(seconds); },
+               sine.interval, context.threads);
+}
+
+// Writes entries in batches, with the keys whose numbers `next` returns.
+void WriteKeys(LoopContext* context, LoopThread* thread,
+               const std::function<uint64_t()>& next);
 
 // Repeat for reads, which WorkloadConfig::reads_per_second limits.
 template <typename Operation>
@@ -193,7 +232,7 @@ void RepeatReads(LoopContext* context, LoopThread* thread,
     Repeat(context, thread, operation);
     return;
   }
-  const Pacer pacer(context->config.reads_per_second, context->threads);
+  Pacer pacer(context->config.reads_per_second, context->threads);
   // relaxed: a thread that ends a little later does no harm.
   const auto wanted = [context] {
     return !context->stop.load(std::memory_order_relaxed);

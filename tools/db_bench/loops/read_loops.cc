@@ -107,8 +107,8 @@ void OperandsLoop(LoopContext* context, LoopThread* thread) {
   KeyNumbers numbers(*context, thread);
   Repeat(context, thread, [&]() -> uint64_t {
     SetKey(*context, thread, numbers.Next());
-    size_t count = 0;
-    const Lookup lookup = thread->session->GetOperands(thread->key, &count);
+    const Lookup lookup =
+        thread->session->GetOperands(thread->key, [](const Slice&) {});
     if (lookup == Lookup::kError) {
       thread->status = thread->session->error();
       return 0;
@@ -153,7 +153,7 @@ void MixGraphLoop(LoopContext* context, LoopThread* thread) {
   const auto most_bytes = static_cast<uint64_t>(mix.max_value_bytes);
   const std::unique_ptr<EngineCursor> cursor = thread->session->NewCursor();
   constexpr uint64_t kParts = uint64_t{1} << 53;
-  Repeat(context, thread, [&]() -> uint64_t {
+  const auto operation = [&]() -> uint64_t {
     const double part =
         static_cast<double>(1 + thread->random.Uniform(kParts)) /
         static_cast<double>(kParts + 1);
@@ -186,6 +186,34 @@ void MixGraphLoop(LoopContext* context, LoopThread* thread) {
     }
     if (!valid) thread->status = cursor->status();
     return thread->status.ok() ? 1 : 0;
+  };
+  if (config.mix_sine.interval.count() == 0) {
+    Repeat(context, thread, operation);
+    return;
+  }
+  const auto rate_of = [&](double ratio) {
+    return [&, ratio](double seconds) {
+      const SineRate& sine = config.mix_sine;
+      // As far off as half of the sine's height.
+      const double noise =
+          (static_cast<double>(thread->random.Uniform(kParts)) /
+               static_cast<double>(kParts) -
+           0.5) *
+          sine.a * config.mix_noise;
+      return std::max(1.0, ratio / all * (sine.At(seconds) + noise));
+    };
+  };
+  Pacer reads(rate_of(mix.get_ratio + mix.seek_ratio), config.mix_sine.interval,
+              context->threads);
+  Pacer writes(rate_of(mix.put_ratio), config.mix_sine.interval,
+               context->threads);
+  // relaxed: a thread that ends a little later does no harm.
+  const auto wanted = [context] {
+    return !context->stop.load(std::memory_order_relaxed);
+  };
+  Repeat(context, thread, operation, [&] {
+    const bool read = reads.Wait(thread->mix[0] + thread->mix[2], wanted);
+    return writes.Wait(thread->mix[1], wanted) || read;
   });
 }
 

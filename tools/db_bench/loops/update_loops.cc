@@ -19,7 +19,7 @@ namespace {
 template <typename Make>
 void Update(LoopContext* context, LoopThread* thread, Make make) {
   KeyNumbers numbers(*context, thread);
-  const Pacer pacer(context->config.write_bytes_per_second, context->threads);
+  Pacer pacer(context->config.write_bytes_per_second, context->threads);
   // relaxed: a thread that ends a little later does no harm.
   const auto wanted = [context] {
     return !context->stop.load(std::memory_order_relaxed);
@@ -153,13 +153,18 @@ void TransactionLoop(LoopContext* context, LoopThread* thread) {
   const WorkloadConfig& config = context->config;
   KeyNumbers numbers(*context, thread);
   std::vector<std::string> keys(config.transaction_sets);
+  const auto pause = [&] {
+    if (config.transaction_sleep_us == 0) return;
+    std::this_thread::sleep_for(std::chrono::microseconds(
+        thread->random.Uniform(config.transaction_sleep_us)));
+  };
   Repeat(context, thread, [&]() -> uint64_t {
     for (uint64_t set = 0; set < config.transaction_sets; ++set) {
       keys[set] = SetPrefix(set) + std::to_string(numbers.Next());
     }
     const uint64_t added = 1 + thread->random.Uniform(kMostAdded);
-    const Status status =
-        thread->session->AddToEach(keys, added, config.transaction_snapshots);
+    const Status status = thread->session->AddToEach(
+        keys, added, config.transaction_snapshots, pause);
     if (status.IsBusy() || status.IsTimedOut() || status.IsAborted()) {
       ++thread->failures;
     } else if (!status.ok()) {

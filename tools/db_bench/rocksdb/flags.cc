@@ -61,31 +61,45 @@ constexpr struct {
 // name of an option. The names that are options alone follow from the table of
 // options, so they are not here.
 constexpr const char* kDefinedNames =
-    "auto_prefix_mode batch_size benchmark_read_rate_limit "
+    "auto_prefix_mode backup_dir backup_rate_limit batch_size "
+    "benchmark_read_rate_limit "
     "benchmark_write_rate_limit benchmarks "
     "block_size bloom_bits cache_index_and_filter_blocks cache_size "
-    "compression_ratio compression_type db deletepercent deletes disable_wal "
-    "duration expand_range_tombstones finish_after_writes histogram iter_k "
-    "iter_sigma iter_theta "
-    "key_dist_a key_dist_b key_size keyrange_dist_a keyrange_dist_b "
+    "compression_ratio compression_type cost_write_buffer_to_cache db "
+    "db_write_buffer_size deletepercent deletes disable_wal "
+    "disposable_entries_batch_size disposable_entries_delete_delay "
+    "disposable_entries_value_size "
+    "duration expand_range_tombstones expire_style finish_after_writes "
+    "histogram ingest_external_file_batch_size "
+    "ingest_external_file_num_batches iter_k iter_sigma iter_theta "
+    "key_dist_a key_dist_b key_id_range key_size keyrange_dist_a "
+    "keyrange_dist_b "
     "keyrange_dist_c keyrange_dist_d keyrange_num keys_per_prefix "
     "manual_wal_flush max_background_compactions max_background_flushes "
-    "max_background_jobs max_num_range_tombstones "
+    "max_background_jobs max_num_range_tombstones max_scan_distance "
     "max_write_buffer_number merge_keys "
     "merge_operator mergereadpercent metadata_block_size min_level_to_compress "
     "mix_get_ratio mix_max_scan_len mix_max_value_size mix_put_ratio "
     "mix_seek_ratio mmap_read mmap_write multiread_stride num "
-    "num_column_families "
+    "num_column_families num_deletion_threads "
     "numdistinct open_files optimistic_transaction_db options_file "
-    "partition_index_and_filters prefix_same_as_start prefix_size "
+    "overwrite_probability overwrite_window_size "
+    "partition_index_and_filters persistent_entries_batch_size "
+    "persistent_entries_value_size prefix_same_as_start prefix_size "
     "progress_reports range_tombstone_width read_random_exp_range "
     "readahead_size readonly reads readwritepercent "
-    "report_file report_interval_seconds reverse_iterator seed seek_nexts "
+    "report_file report_interval_seconds restore_dir restore_rate_limit "
+    "reverse_iterator same_value_percentage seed seek_missing_prefix "
+    "seek_nexts seek_nexts_to_delete sine_a sine_b sine_c sine_d "
+    "sine_mix_rate sine_mix_rate_interval_milliseconds sine_mix_rate_noise "
+    "sine_write_rate sine_write_rate_interval_milliseconds "
     "statistics stats_interval stats_interval_seconds stats_level "
-    "stats_per_interval subcompactions sync target_file_size_base threads "
+    "stats_per_interval stddev subcompactions sync target_file_size_base "
+    "threads time_range "
     "total_order_seek transaction_db transaction_lock_timeout "
-    "transaction_set_snapshot transaction_sets use_direct_reads "
-    "use_existing_db use_existing_keys use_tailing_iterator value_k "
+    "transaction_set_snapshot transaction_sets transaction_sleep truth_db "
+    "use_direct_reads use_existing_db use_existing_keys use_keep_filter "
+    "use_single_deletes use_tailing_iterator value_k "
     "value_sigma value_size value_size_distribution_type value_size_max "
     "value_size_min value_theta verify_checksum write_buffer_size writes "
     "writes_before_delete_range writes_per_range_tombstone";
@@ -157,8 +171,6 @@ constexpr struct {
     {Lack::kAccepted, "Varve flushes each memtable as soon as it is full",
      "min_write_buffer_number_to_merge=1 max_write_buffer_number_to_maintain=0 "
      "max_write_buffer_size_to_maintain=0"},
-    {Lack::kRefused, "db_bench sets no limit for all memtables together",
-     "db_write_buffer_size=0 cost_write_buffer_to_cache=false"},
     {Lack::kAccepted, "Varve's block cache has no such setting",
      "cache_numshardbits=-1 cache_high_pri_pool_ratio=0 "
      "cache_low_pri_pool_ratio=0 cache_type=* "
@@ -276,45 +288,25 @@ constexpr struct {
     {Lack::kRefused, "db_bench runs on one database", "num_multi_db=0"},
     {Lack::kRefused, "the default family's keys come in turn with the others'",
      "num_hot_column_families=0 column_family_distribution="},
-    {Lack::kRefused, "each value differs from the last one",
-     "same_value_percentage=0"},
     {Lack::kRefused, "keys are compared as bytes",
      "use_uint64_comparator=false"},
-    {Lack::kRefused, "filluniquerandom writes each key once",
-     "overwrite_probability=0 overwrite_window_size=*"},
-    {Lack::kRefused, "rates are constant",
-     "sine_write_rate=false sine_mix_rate=false sine_mix_rate_noise=* "
-     "sine_a=* sine_b=* sine_c=* sine_d=* "
-     "sine_write_rate_interval_milliseconds=* "
-     "sine_mix_rate_interval_milliseconds=*"},
-    {Lack::kRefused,
-     "seeks go without bounds to stored keys, and delete nothing",
-     "max_scan_distance=0 seek_missing_prefix=false seek_nexts_to_delete=0"},
-    {Lack::kRefused, "transactions do not sleep", "transaction_sleep=0"},
     {Lack::kAccepted, "iterators see one state of the database as it is",
      "explicit_snapshot=false auto_refresh_iterator_with_snapshot=false"},
     {Lack::kAccepted, "the clock is read every 64 operations",
      "ops_between_duration_checks=*"},
     {Lack::kAccepted, "threads run where the system puts them",
      "enable_numa=false"},
-    {Lack::kRefused, "--compaction_filter=drophalf is the only filter",
-     "use_keep_filter=false"},
     {Lack::kRefused, "the benchmark of this flag is missing",
      "multiscan_size=* multiscan_stride=* use_multiscan=true|* "
      "multiscan_coalesce_threshold=* multiscan_use_async_io=true|* "
      "multiscan_max_prefetch_size=* io_dispatcher_max_prefetch_memory_bytes=* "
-     "coro_jobs_per_thread=* disposable_entries_delete_delay=* "
-     "disposable_entries_batch_size=* disposable_entries_value_size=* "
-     "persistent_entries_batch_size=* persistent_entries_value_size=* "
-     "mix_accesses=* truth_db=* use_single_deletes=true|* stddev=* "
-     "key_id_range=* expire_style=none time_range=* num_deletion_threads=* "
-     "backup_dir= restore_dir= backup_rate_limit=* restore_rate_limit=* "
-     "ingest_external_file_batch_size=* ingest_external_file_num_batches=* "
-     "ingest_external_file_file_opening_threads=* "
-     "ingest_external_file_use_file_info=true|* "
-     "ingest_external_file_fill_cache=true|* "
-     "ingest_external_file_prefetch_lmax_index_and_filter_blocks=true|* "
+     "coro_jobs_per_thread=* "
      "trace_replay_fast_forward=* trace_replay_threads=*"},
+    {Lack::kAccepted, "an ingestion opens and reads tables in its own way",
+     "ingest_external_file_file_opening_threads=* "
+     "ingest_external_file_use_file_info=false "
+     "ingest_external_file_fill_cache=true|* "
+     "ingest_external_file_prefetch_lmax_index_and_filter_blocks=true|*"},
     {Lack::kRefused, "db_bench opens the database itself, as the one writer",
      "use_secondary_db=false secondary_path=* secondary_update_interval=* "
      "open_as_follower=false leader_path=*"},
@@ -337,7 +329,8 @@ constexpr struct {
     {Lack::kRefused, "Varve keeps no history of statistics",
      "persist_stats_to_disk=false"},
     {Lack::kAccepted, "RocksDB ignores it, too",
-     "delete_obsolete_files_period_micros=* disable_seek_compaction=*"},
+     "mix_accesses=* delete_obsolete_files_period_micros=* "
+     "disable_seek_compaction=*"},
 };
 
 // Benchmarks of RocksDB's db_bench that Varve's lacks.
@@ -355,18 +348,11 @@ constexpr struct {
      "multiscan multiscanrandom"},
     {"Varve records no operations to replay", "replay"},
     {"Varve has no such report",
-     "block_cache_entry_stats cache_report_problems stats_history resetstats "
+     "block_cache_entry_stats cache_report_problems stats_history "
      "approximatememtablestats"},
     {"Varve's tables have no checksum of the whole file",
      "verifyfilechecksums"},
     {"Varve has no remote compaction", "openandcompact"},
-    {"the database is not compared with another one", "verify"},
-    {"compaction_filter and ttl are measured by --compaction_filter and --ttl",
-     "timeseries"},
-    {"not written yet",
-     "fillanddeleteuniquerandom randomreplacekeys getmergeoperands "
-     "ingestexternalfile compressreject"},
-    {"tools/backup_bench measures backups", "backup restore"},
 };
 
 constexpr char kOurFile[] = "tools/db_bench/rocksdb/flags.cc";

@@ -28,6 +28,43 @@ double Rate(double amount, double seconds) {
   return seconds > 0 ? amount / seconds : 0;
 }
 
+// Subtracts the sums of `base`, and computes the ratios again.
+std::map<std::string, std::string> Since(
+    std::map<std::string, std::string> now,
+    const std::map<std::string, std::string>& base) {
+  for (const auto& [name, text] : base) {
+    const std::string column = name.substr(name.rfind('.') + 1);
+    const bool is_sum = column != "NumFiles" && column != "SizeBytes" &&
+                        column != "Score" && now.contains(name);
+    if (!is_sum) continue;
+    now[name] =
+        std::to_string(NumberOf(now, name) - strtod(text.c_str(), nullptr));
+  }
+  for (const auto& [name, text] : base) {
+    const size_t dot = name.rfind('.') + 1;
+    const std::string level = name.substr(0, dot);
+    const auto ratio = [&](const char* of, const char* by, double scale) {
+      return std::to_string(
+          Rate(scale * NumberOf(now, level + of), NumberOf(now, level + by)));
+    };
+    const std::string column = name.substr(dot);
+    if (column == "WriteAmp") {
+      // Flushes write level 0, so the sum is by what they wrote.
+      const bool is_sum = level == "compaction.Sum.";
+      now[name] = std::to_string(Rate(
+          NumberOf(now, level + "WriteGB"),
+          NumberOf(now, is_sum ? "compaction.L0.WriteGB" : level + "RnGB")));
+    } else if (column == "ReadMBps") {
+      now[name] = ratio("ReadGB", "CompSec", kMebibytesPerGib);
+    } else if (column == "WriteMBps") {
+      now[name] = ratio("WriteGB", "CompSec", kMebibytesPerGib);
+    } else if (column == "AvgSec") {
+      now[name] = ratio("CompSec", "CompCount", 1);
+    }
+  }
+  return now;
+}
+
 // "12.34 MB".
 std::string Size(double bytes) {
   const char* const units[] = {"KB", "MB", "GB", "TB"};
@@ -63,9 +100,13 @@ void AppendLevel(const std::map<std::string, std::string>& cfstats,
 
 }  // namespace
 
-std::string FormatRocksDbStats(
-    const std::map<std::string, std::string>& cfstats,
-    const std::string& dbstats, double uptime_seconds) {
+std::string FormatRocksDbStats(const StatsBase& now, const StatsBase& base,
+                               double uptime_seconds) {
+  const std::map<std::string, std::string> cfstats =
+      Since(now.cfstats, base.cfstats);
+  const auto since = [&](const char* label) {
+    return NumberAfter(now.dbstats, label) - NumberAfter(base.dbstats, label);
+  };
   std::string out =
       "\n** Compaction Stats [default] **\n"
       "Level    Files   Size     Score Read(GB)  Rn(GB) Rnp1(GB) Write(GB) "
@@ -111,10 +152,10 @@ std::string FormatRocksDbStats(
                "count\n",
                stalls("slowdown_for_pending_compaction_bytes"),
                stalls("memtable_compaction"), stalls("memtable_slowdown"));
-  const double ingest_mib = NumberAfter(dbstats, "Written by users: ");
+  const double ingest_mib = since("Written by users: ");
   AppendFormat(&out, "Cumulative writes: ingest: %.2f GB, %.2f MB/s\n",
                ingest_mib / kMebibytesPerGib, Rate(ingest_mib, uptime_seconds));
-  const double stalled = NumberAfter(dbstats, "times, ");
+  const double stalled = since("times, ");
   const int whole = static_cast<int>(stalled);
   AppendFormat(&out, "Cumulative stall: %02d:%02d:%06.3f H:M:S, %.1f percent\n",
                whole / 3600, whole / 60 % 60, stalled - whole / 60 * 60,

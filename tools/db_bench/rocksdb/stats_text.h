@@ -9,10 +9,15 @@
 
 namespace varve {
 
-// `cfstats` are the numbers of DB::GetMapProperty, and `dbstats` is the text of
-// the property.
-std::string FormatRocksDbStats(
-    const std::map<std::string, std::string>& cfstats,
-    const std::string& dbstats, double uptime_seconds);
+// The numbers of DB::GetMapProperty, and the text of the other property.
+struct StatsBase {
+  std::map<std::string, std::string> cfstats;
+  std::string dbstats;
+};
+
+// `base` has what was there when counting began, or is empty. The time since
+// then is `uptime_seconds`.
+std::string FormatRocksDbStats(const StatsBase& now, const StatsBase& base,
+                               double uptime_seconds);
 
 }  // namespace varve
