@@ -95,6 +95,8 @@ TEST(DbBenchReportTest, PrintsMeanAndMedianOfRuns) {
   EXPECT_EQ(FormatRuns(results, 3),
             "readseq [AVG    3 runs] : 200 (\xC2\xB1 113) ops/sec;    1.0 "
             "MB/sec\nreadseq [MEDIAN 3 runs] : 200 ops/sec\n");
+  EXPECT_EQ(FormatRuns(results, 3, /*bounds_only=*/true),
+            "readseq [CI95 3 runs] : (87, 313) ops/sec; (1.0, 1.0) MB/sec\n");
   EXPECT_NE(FormatRuns(results, 4).find("MEDIAN 4 runs] : 250 ops"),
             std::string::npos);
 }

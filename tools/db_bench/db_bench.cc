@@ -837,7 +837,9 @@ Status RunEach(const std::vector<BenchmarkTurns>& benchmarks,
       if (!status.ok()) return status.Annotate(FLAGS_trace);
     }
     if (runs > 1) {
-      fputs(FormatRuns(results.data() + results.size() - runs, runs).c_str(),
+      fputs(FormatRuns(results.data() + results.size() - runs, runs,
+                       workload->config().bounds_only)
+                .c_str(),
             stdout);
     }
   }

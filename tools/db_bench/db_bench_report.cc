@@ -26,6 +26,21 @@ double MicrosPerOperation(const BenchmarkResult& result) {
                                       static_cast<double>(result.operations);
 }
 
+double MeanOf(const std::vector<double>& values) {
+  double sum = 0;
+  for (const double value : values) sum += value;
+  return sum / static_cast<double>(values.size());
+}
+
+// Returns how far the mean may be off, in 95 of 100 cases.
+double ErrorOf(const std::vector<double>& values) {
+  const double mean = MeanOf(values);
+  const double count = static_cast<double>(values.size());
+  double squares = 0;
+  for (const double value : values) squares += (value - mean) * (value - mean);
+  return 1.96 * std::sqrt(squares / (count - 1) / count);
+}
+
 // Scripts find the percentiles by their places in the line, so it has those
 // that RocksDB prints, without P95.
 std::string PercentilesOfRocksDb(std::string text) {
@@ -213,31 +228,38 @@ std::string FormatResult(const BenchmarkResult& result) {
   return text;
 }
 
-std::string FormatRuns(const BenchmarkResult* results, int count) {
+std::string FormatRuns(const BenchmarkResult* results, int count,
+                       bool bounds_only) {
   std::vector<double> rates;
-  double sum = 0;
-  double bytes = 0;
+  std::vector<double> byte_rates;
   for (int i = 0; i < count; ++i) {
     const BenchmarkResult& result = results[i];
     rates.push_back(PerSecond(static_cast<double>(result.operations),
                               result.elapsed_seconds));
-    sum += rates.back();
-    bytes += PerSecond(static_cast<double>(result.bytes) / kMebibyte,
-                       result.elapsed_seconds);
+    byte_rates.push_back(PerSecond(
+        static_cast<double>(result.bytes) / kMebibyte, result.elapsed_seconds));
   }
-  const double mean = sum / count;
-  double squares = 0;
-  for (const double rate : rates) squares += (rate - mean) * (rate - mean);
-  const double error = 1.96 * std::sqrt(squares / (count - 1) / count);
+  const double mean = MeanOf(rates);
+  const double bytes = MeanOf(byte_rates);
+  const double error = ErrorOf(rates);
+  std::string text;
+  if (bounds_only) {
+    const double bytes_error = ErrorOf(byte_rates);
+    AppendFormat(
+        &text,
+        "%s [CI95 %d runs] : (%.0f, %.0f) ops/sec; (%.1f, %.1f) MB/sec\n",
+        results->name.c_str(), count, mean - error, mean + error,
+        bytes - bytes_error, bytes + bytes_error);
+    return text;
+  }
   std::sort(rates.begin(), rates.end());
   const size_t middle = rates.size() / 2;
   const double median =
       count % 2 == 1 ? rates[middle] : (rates[middle - 1] + rates[middle]) / 2;
-  std::string text;
   AppendFormat(&text,
                "%s [AVG    %d runs] : %.0f (\xC2\xB1 %.0f) ops/sec; %6.1f "
                "MB/sec\n%s [MEDIAN %d runs] : %.0f ops/sec\n",
-               results->name.c_str(), count, mean, error, bytes / count,
+               results->name.c_str(), count, mean, error, bytes,
                results->name.c_str(), count, median);
   return text;
 }

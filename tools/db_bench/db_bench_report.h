@@ -37,8 +37,10 @@ std::string FormatHeader(const BenchRun& run);
 std::string FormatResult(const BenchmarkResult& result);
 
 // Returns the lines of the mean, with the bounds that it is within in 95 of 100
-// cases, and of the median. REQUIRES: count > 1.
-std::string FormatRuns(const BenchmarkResult* results, int count);
+// cases, and of the median. With `bounds_only`, returns a line of the bounds.
+// REQUIRES: count > 1.
+std::string FormatRuns(const BenchmarkResult* results, int count,
+                       bool bounds_only = false);
 
 // Returns the line that --cpu_time prints.
 std::string FormatCpuTime(const CpuTime& used);

@@ -93,6 +93,8 @@ struct EngineConfig {
   // cache is charged with them.
   uint64_t all_write_buffers_bytes = 0;
   bool charge_write_buffers = false;
+  // Writes the database's log of events to stderr. Varve and RocksDB only.
+  bool log_to_stderr = false;
   // The directories of Backup and Restore, and the most bytes per second that
   // each writes; 0: no limit.
   std::string backup_dir;

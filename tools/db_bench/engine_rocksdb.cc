@@ -15,6 +15,8 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstdarg>
+#include <cstdio>
 #include <cstdlib>
 #include <functional>
 #include <memory>
@@ -150,6 +152,16 @@ void SetDeletionOptions(RocksOptions* options) {
   }
 }
 
+class StderrLogger final : public rocksdb::Logger {
+ public:
+  using rocksdb::Logger::Logv;
+  void Logv(const char* format, va_list arguments) override {
+    char line[1024];
+    vsnprintf(line, sizeof(line), format, arguments);
+    fprintf(stderr, "%s\n", line);
+  }
+};
+
 class DropKeys final : public rocksdb::CompactionFilter {
  public:
   explicit DropKeys(std::function<bool(const Slice& key)> drops)
@@ -276,6 +288,9 @@ class RocksEngine final : public Engine {
     if (known.ok()) known = SetByName(config.options, &options, &table);
     if (!known.ok()) return known;
     options.table_factory.reset(rocksdb::NewBlockBasedTableFactory(table));
+    if (config.log_to_stderr) {
+      options.info_log = std::make_shared<StderrLogger>();
+    }
     filter_.reset();
     if (config.drops != nullptr) {
       filter_ = std::make_unique<DropKeys>(config.drops);

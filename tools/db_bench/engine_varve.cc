@@ -2,6 +2,8 @@
 #include <algorithm>
 #include <charconv>
 #include <chrono>
+#include <cstdarg>
+#include <cstdio>
 #include <functional>
 #include <map>
 #include <memory>
@@ -243,6 +245,16 @@ std::shared_ptr<MergeOperator> FindOperator(const std::string& name) {
   return FindMergeOperator(name);
 }
 
+class StderrLogger final : public Logger {
+ public:
+  void Logv(LogLevel /*level*/, const char* format,
+            va_list arguments) override {
+    char line[1024];
+    vsnprintf(line, sizeof(line), format, arguments);
+    fprintf(stderr, "%s\n", line);
+  }
+};
+
 class DropKeys final : public CompactionFilter {
  public:
   explicit DropKeys(std::function<bool(const Slice& key)> drops)
@@ -292,6 +304,9 @@ class VarveEngine final : public Engine {
           NewBlockCache(config.ablation.block_cache, cache_options);
     }
     options.experiment = NewExperiment(config.ablation);
+    if (config.log_to_stderr) {
+      options.info_log = std::make_shared<StderrLogger>();
+    }
     filter_.reset();
     if (config.drops != nullptr) {
       filter_ = std::make_unique<DropKeys>(config.drops);

@@ -324,6 +324,9 @@ Status Workload::Reopen(bool sync) {
   const Clock::time_point start = Clock::now();
   Status status = engine_->Open(engine_config_);
   open_seconds_ = std::chrono::duration<double>(Clock::now() - start).count();
+  if (config_.report_open) {
+    printf("OpenDb:     %f milliseconds\n", open_seconds_ * 1000);
+  }
   return status;
 }
 

@@ -218,6 +218,10 @@ struct WorkloadConfig {
   std::string report_file;
   // Shows the progress on stderr.
   bool progress = false;
+  // Prints how long each open took.
+  bool report_open = false;
+  // Of several runs, prints the bounds of the mean only.
+  bool bounds_only = false;
   // Called with the CPU time of each benchmark, if not null.
   std::function<void(const CpuTime&)> report_cpu_time;
   // Keeps the existing database. Skips benchmarks that fill a new one.
@@ -279,6 +283,8 @@ class Workload {
   // a new one.
   Status Open();
   Status Close();
+
+  const WorkloadConfig& config() const { return config_; }
 
   // Returns whether the benchmark needs entries and none were written yet.
   bool NeedsFill(const Benchmark& benchmark) const;

@@ -305,7 +305,7 @@ void SeekLoop(LoopContext* context, LoopThread* thread) {
       cursor->SelectFamily(FamilyOf(config, number));
     }
     if (!bounds.Set(number)) return 0;
-    // The eighth byte of a stored key's prefix is '0'.
+    // Stored keys have '0' there, after the number of their prefix.
     if (config.seek_missing) thread->key[8] = '1';
     cursor->Renew();
     bool valid = cursor->Seek(thread->key);

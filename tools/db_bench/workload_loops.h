@@ -83,7 +83,7 @@ struct alignas(64) LoopThread {
   std::unique_ptr<Histogram> latency_ns;
   // To be printed with the figures.
   std::string message;
-  // What it did is not part of the figures, as if it ran beside the others.
+  // Its operations are not part of the figures, as if it ran beside the others.
   bool is_beside = false;
 
   // Operations so far, for the reporting thread.
@@ -118,7 +118,7 @@ void ReplaceKeysLoop(LoopContext* context, LoopThread* thread);
 void IngestLoop(LoopContext* context, LoopThread* thread);
 // Merges many operands into a key, gets it, and gets its operands.
 void GetOperandsLoop(LoopContext* context, LoopThread* thread);
-// Compares all entries with those of another database.
+// Compares all entries with the ones of another database.
 void CompareLoop(LoopContext* context, LoopThread* thread);
 
 // The next ones are in loops/series_loops.cc. The first thread writes entries

@@ -28,8 +28,9 @@ double Part(Random* random) {
          static_cast<double>(kParts);
 }
 
-// What fillanddeleteuniquerandom does next. Entry numbers follow each other: a
-// batch of disposable entries, then the batch of entries that are kept.
+// The next operation of fillanddeleteuniquerandom. Entry numbers follow each
+// other: a batch of disposable entries, then the batch of entries that are
+// kept.
 class DisposableTurns {
  public:
   enum Kind : uint8_t { kDisposable, kKept, kDelete };

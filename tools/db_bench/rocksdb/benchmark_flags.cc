@@ -39,6 +39,7 @@ struct Values {
   uint64_t write_buffers_bytes = 0;
   bool charge_write_buffers = false;
   bool keep_filter = false;
+  bool log_to_stderr = false;
 };
 Values values;
 WorkloadConfig& workload = values.workload;
@@ -154,6 +155,15 @@ const Row kRows[] = {
      "How timeseries removes old entries: none, compaction_filter or delete"},
     {"num_deletion_threads", &workload.series.deleters,
      "Threads that delete with --expire_style=delete", 0, 1024},
+
+    // ---- Reports ----
+    {"report_open_timing", &workload.report_open,
+     "Print how long each open of the database took"},
+    {"confidence_interval_only", &workload.bounds_only,
+     "Of NAME[X3], print in which bounds the mean is, in 95 of 100 cases, in "
+     "place of mean and median"},
+    {"use_stderr_info_logger", &values.log_to_stderr,
+     "Write the database's LOG to stderr; varve and rocksdb only"},
 
     // ---- Others ----
     {"backup_dir", &values.backup_dir,
@@ -271,6 +281,8 @@ void ApplyBenchmarkFlags(WorkloadConfig* to, EngineConfig* engine) {
                           ? Expiry::kDelete
                           : Expiry::kCompactionFilter;
   to->truth_path = workload.truth_path;
+  to->report_open = workload.report_open;
+  to->bounds_only = workload.bounds_only;
   engine->backup_dir =
       values.backup_dir.empty() ? engine->path + "/backup" : values.backup_dir;
   engine->restore_dir = values.restore_dir.empty() ? engine->path + "/restore"
@@ -278,6 +290,7 @@ void ApplyBenchmarkFlags(WorkloadConfig* to, EngineConfig* engine) {
   engine->backup_bytes_per_second = values.backup_rate;
   engine->restore_bytes_per_second = values.restore_rate;
   engine->all_write_buffers_bytes = values.write_buffers_bytes;
+  engine->log_to_stderr = values.log_to_stderr;
   engine->charge_write_buffers = values.charge_write_buffers;
   if (values.keep_filter) engine->drops = [](const Slice&) { return false; };
 }

@@ -65,7 +65,8 @@ constexpr const char* kDefinedNames =
     "benchmark_read_rate_limit "
     "benchmark_write_rate_limit benchmarks "
     "block_size bloom_bits cache_index_and_filter_blocks cache_size "
-    "compression_ratio compression_type cost_write_buffer_to_cache db "
+    "compression_ratio compression_type confidence_interval_only "
+    "cost_write_buffer_to_cache db "
     "db_write_buffer_size deletepercent deletes disable_wal "
     "disposable_entries_batch_size disposable_entries_delete_delay "
     "disposable_entries_value_size "
@@ -88,7 +89,8 @@ constexpr const char* kDefinedNames =
     "persistent_entries_value_size prefix_same_as_start prefix_size "
     "progress_reports range_tombstone_width read_random_exp_range "
     "readahead_size readonly reads readwritepercent "
-    "report_file report_interval_seconds restore_dir restore_rate_limit "
+    "report_file report_interval_seconds report_open_timing restore_dir "
+    "restore_rate_limit "
     "reverse_iterator same_value_percentage seed seek_missing_prefix "
     "seek_nexts seek_nexts_to_delete sine_a sine_b sine_c sine_d "
     "sine_mix_rate sine_mix_rate_interval_milliseconds sine_mix_rate_noise "
@@ -99,7 +101,7 @@ constexpr const char* kDefinedNames =
     "total_order_seek transaction_db transaction_lock_timeout "
     "transaction_set_snapshot transaction_sets transaction_sleep truth_db "
     "use_direct_reads use_existing_db use_existing_keys use_keep_filter "
-    "use_single_deletes use_tailing_iterator value_k "
+    "use_single_deletes use_stderr_info_logger use_tailing_iterator value_k "
     "value_sigma value_size value_size_distribution_type value_size_max "
     "value_size_min value_theta verify_checksum write_buffer_size writes "
     "writes_before_delete_range writes_per_range_tombstone";
@@ -317,11 +319,10 @@ constexpr struct {
 
     // ---- Reports ----
     {Lack::kAccepted, "Varve has no such report",
-     "confidence_interval_only=false thread_status_per_interval=0 "
+     "thread_status_per_interval=0 "
      "perf_level=* print_malloc_stats=false dump_malloc_stats=true "
      "show_table_properties=false report_file_operations=false "
-     "report_open_timing=false report_bg_io_stats=false "
-     "use_stderr_info_logger=false stats_dump_period_sec=* "
+     "report_bg_io_stats=false stats_dump_period_sec=* "
      "stats_persist_period_sec=* stats_history_buffer_size=* slow_usecs=* "
      "statistics_string= build_info=false allow_data_in_errors=false "
      "fatal_shutdown_watchdog_seconds=* "
