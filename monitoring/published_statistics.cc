@@ -8,6 +8,8 @@
 #include <string>
 #include <string_view>
 
+#include "monitoring/memory_accounting.h"
+#include "monitoring/published_memory.h"
 #include "monitoring/statistics.h"
 #include "util/base/mutex.h"
 #include "util/base/process_wide.h"
@@ -24,13 +26,13 @@ class Page {
     const int file = memfd_create("varve.statistics", MFD_CLOEXEC);
     if (file < 0) return;
     void* memory = MAP_FAILED;
-    if (ftruncate(file, sizeof(PublishedStatistics)) == 0) {
-      memory = mmap(nullptr, sizeof(PublishedStatistics),
-                    PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+    if (ftruncate(file, sizeof(PublishedPage)) == 0) {
+      memory = mmap(nullptr, sizeof(PublishedPage), PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE, file, 0);
     }
     close(file);
     if (memory == MAP_FAILED) return;
-    published_ = new (memory) PublishedStatistics;
+    published_ = &(new (memory) PublishedPage)->statistics;
     published_->layout = PublishedLayout();
   }
 
@@ -88,7 +90,11 @@ uint64_t PublishedLayout() {
     }
     add("");
   }
-  return PreviewXxh3(text) + Histogram::kBuckets + StatisticsCells::kCount;
+  for (int i = 0; i < kMemoryKinds; ++i) {
+    add(MemoryKindName(static_cast<MemoryKind>(i)));
+  }
+  return PreviewXxh3(text) + sizeof(ListedMemoryAccount) + Histogram::kBuckets +
+         StatisticsCells::kCount;
 }
 
 PublishedStatistics::Entry* PublishStatistics(const void* sets,

@@ -5,6 +5,7 @@
 
 #include "monitoring/published_statistics.h"
 
+#include "monitoring/published_memory.h"
 #include "monitoring/statistics.h"
 #include "test/testing/test_headers.h"
 
@@ -52,6 +53,36 @@ TEST(PublishedStatisticsTest, ListsWhatIsThere) {
   EXPECT_EQ(sum, 7u);
   first.reset();
   EXPECT_EQ(Used(*page), used - 1);
+}
+
+TEST(PublishedStatisticsTest, ListsTheAccountsOfMemory) {
+  const auto statistics = CreateDBStatistics();
+  const PublishedStatistics* const page = FindPage();
+  ASSERT_NE(page, nullptr);
+  const auto live = [page](std::set<const MemoryAccount*>* seen) {
+    const auto* const memory =
+        &reinterpret_cast<const PublishedPage*>(page)->memory;
+    EXPECT_EQ(memory->shared_account,
+              reinterpret_cast<uintptr_t>(&shared_memory_account));
+    uint64_t sum = 0;
+    const auto& first =
+        *reinterpret_cast<const std::atomic<const ListedMemoryAccount*>*>(
+            memory->first_account);
+    for (const auto* listed = first.load(); listed != nullptr;
+         listed = listed->next) {
+      EXPECT_TRUE(seen->insert(&listed->account).second);
+      sum += ReadMemoryAccount(listed->account, MemoryKind::kWriteBatch).live();
+    }
+    return sum;
+  };
+  std::set<const MemoryAccount*> seen_before;
+  const uint64_t before = live(&seen_before);
+  // Of this thread: the accounts of others that end are for the next tests.
+  MemoryAccount* const account = NoteAllocated(MemoryKind::kWriteBatch, 100);
+  std::set<const MemoryAccount*> seen;
+  EXPECT_EQ(live(&seen), before + 100);
+  EXPECT_TRUE(seen.contains(account));
+  NoteFreed(account, MemoryKind::kWriteBatch, 100);
 }
 
 TEST(PublishedStatisticsTest, LeavesOutWhatHasNoSpace) {

@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
+#include "monitoring/memory_accounting.h"
 #include "test/testing/forked.h"
 #include "test/testing/test_headers.h"
 #include "test/testing/tools.h"
@@ -87,6 +88,32 @@ TEST_F(VarveTopTest, SeesWhatHappensMeanwhile) {
   }
 }
 
+// Of this process, which does nothing else meanwhile.
+TEST_F(VarveTopTest, ReadsTheMemoryOfAllThreads) {
+  ASSERT_TRUE(OpenAndWrite(2));
+  for (int i = 0; i < 3; ++i) {
+    // The memory of a thread that has ended is still there.
+    std::thread([db = db_, i] {
+      const std::string value(100000, 'v');
+      for (int key = 0; key < 10; ++key) {
+        EXPECT_TRUE(
+            db->Put(WriteOptions(), std::to_string(i * 10 + key), value).ok());
+      }
+    }).join();
+  }
+  ForeignStatistics statistics(static_cast<uint64_t>(getpid()));
+  ASSERT_TRUE(statistics.Read().ok());
+  MemoryCounts kinds[kMemoryKinds];
+  MemoryByKind(kinds);
+  for (int i = 0; i < kMemoryKinds; ++i) {
+    const auto kind = static_cast<MemoryKind>(i);
+    EXPECT_EQ(statistics.memory_bytes(kind), kinds[i].live())
+        << MemoryKindName(kind);
+  }
+  EXPECT_GE(statistics.memory_bytes(MemoryKind::kMemTable), 3000000u);
+  EXPECT_GT(statistics.memory_bytes(MemoryKind::kBlock), 0u);
+}
+
 // What is stopped executes nothing.
 TEST_F(VarveTopTest, ReadsAProcessThatIsStopped) {
   test::ForkedHolder child([&] { return OpenAndWrite(); });
@@ -98,14 +125,16 @@ TEST_F(VarveTopTest, ReadsAProcessThatIsStopped) {
   const std::string before = ProcFile(child.pid(), "stat");
   const std::string calls = ProcFile(child.pid(), "io");
   const test::CommandOutcome text = RunHere({"top", "--once"});
-  EXPECT_TRUE(
-      test::Ended(text, kExitOk,
-                  {"process ", "wal_sync", "cache_hits", "\n    0       1 "}))
+  EXPECT_TRUE(test::Ended(text, kExitOk,
+                          {"process ", "\nMiB memtable ", "wal_sync",
+                           "cache_hits", "\n    0       1 "}))
       << text.out;
   const test::CommandOutcome json = RunHere({"top", "--once", "--json"});
   EXPECT_THAT(json.out,
               HasSubstr("{\"pid\":" + std::to_string(child.pid()) + ","));
-  EXPECT_THAT(json.out, HasSubstr("\"background_errors\":0,\"get\":0,"));
+  EXPECT_THAT(json.out, HasSubstr("\"background_errors\":0,\"memtable_"));
+  EXPECT_THAT(json.out, HasSubstr(",\"get\":0,"));
+  EXPECT_THAT(json.out, HasSubstr("\"index_and_filter_memory_bytes\":"));
   EXPECT_THAT(json.out, HasSubstr("\"levels\":[{\"tables\":1,\"bytes\":"));
   // Times of the processor, faults, and calls.
   EXPECT_EQ(ProcFile(child.pid(), "stat"), before);

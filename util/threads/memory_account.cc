@@ -11,6 +11,7 @@
 #include "util/base/mutex.h"
 #include "util/base/process_wide.h"
 #include "util/base/thread_annotations.h"
+#include "util/threads/memory_account_list.h"
 #include "util/threads/thread_exit.h"
 
 namespace varve {
@@ -18,6 +19,7 @@ namespace varve {
 constinit thread_local MemoryAccount* current_memory_account = nullptr;
 constinit MemoryAccount shared_memory_account;
 constinit std::atomic<bool> memory_accounting_is_atomic{false};
+constinit std::atomic<ListedMemoryAccount*> first_memory_account{nullptr};
 
 namespace {
 
@@ -96,8 +98,14 @@ MemoryAccount* NewMemoryAccount() {
     MutexLock lock(&accounts.mutex);
     if (accounts.ended_count > 0) account = TakeEnded(&accounts);
     if (account == nullptr) {
-      account = new MemoryAccount;
+      auto* const listed = new ListedMemoryAccount;
+      account = &listed->account;
       accounts.all.push_back(account);
+      // relaxed: it changes under the mutex only.
+      listed->next = first_memory_account.load(std::memory_order_relaxed);
+      // release: another process that sees the account sees its words, too. It
+      // pairs with the copying by that process.
+      first_memory_account.store(listed, std::memory_order_release);
     }
     account->thread_id = gettid();
     (void)pthread_getname_np(pthread_self(), account->name,

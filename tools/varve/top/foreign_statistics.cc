@@ -21,6 +21,8 @@ using Layout = StatisticsCells;
 constexpr size_t kHeadCells = Layout::kFirstBucket;
 // More would be no process of this machine's.
 constexpr uint64_t kMaxSets = 1 << 16;
+// The list of a damaged process may have no end.
+constexpr int kMaxAccounts = 1 << 16;
 
 // One set of cells that was read.
 class CopiedCells final : public StatisticsCellSets {
@@ -104,6 +106,36 @@ bool ForeignStatistics::AddSet(uint64_t address, Cells* sum) const {
   return true;
 }
 
+bool ForeignStatistics::ReadMemory(const PublishedMemory& memory) {
+  uint64_t sums[kMemoryKinds] = {};
+  const auto add = [&sums](const MemoryAccount& account) {
+    for (int kind = 0; kind < kMemoryKinds; ++kind) {
+      sums[kind] +=
+          ReadMemoryAccount(account, static_cast<MemoryKind>(kind)).live();
+    }
+  };
+  MemoryAccount account;
+  if (!Copy(memory.shared_account, &account, sizeof(account))) return false;
+  add(account);
+  uint64_t address = 0;
+  if (!Copy(memory.first_account, &address, sizeof(address))) return false;
+  for (int i = 0; address != 0; ++i) {
+    ListedMemoryAccount listed;
+    if (i == kMaxAccounts) {
+      errno = ELOOP;
+      return false;
+    }
+    if (!Copy(address, &listed, sizeof(listed))) return false;
+    add(listed.account);
+    address = reinterpret_cast<uintptr_t>(listed.next);
+  }
+  for (int kind = 0; kind < kMemoryKinds; ++kind) {
+    // Below zero if memory was freed while the accounts were copied.
+    memory_bytes_[kind] = static_cast<int64_t>(sums[kind]) < 0 ? 0 : sums[kind];
+  }
+  return true;
+}
+
 Status ForeignStatistics::Read() {
   const std::string who = "process " + std::to_string(pid_);
   if (page_ == 0) page_ = FindPage(pid_);
@@ -113,8 +145,9 @@ Status ForeignStatistics::Read() {
         "publishes no statistics: it has none, is of an older version of "
         "Varve, or is not this user's");
   }
-  PublishedStatistics page;
-  if (!Copy(page_, &page, sizeof(page))) {
+  PublishedPage published;
+  const PublishedStatistics& page = published.statistics;
+  if (!Copy(page_, &published, sizeof(published))) {
     const int error = errno;
     page_ = 0;
     if (error != EPERM) return Status::FromErrno("read " + who, error);
@@ -127,6 +160,9 @@ Status ForeignStatistics::Read() {
       page.layout != PublishedLayout()) {
     return Status::NotSupported(
         who, "runs another version of Varve than this program");
+  }
+  if (!ReadMemory(published.memory)) {
+    return Status::FromErrno("read the memory accounts of " + who, errno);
   }
   Cells sum(Layout::kCount);
   count_ = 0;

@@ -14,6 +14,7 @@
 #include "env/file_names.h"
 #include "env/lock_holder.h"
 #include "env/stopwatch.h"
+#include "monitoring/memory_accounting.h"
 #include "tools/varve/top/foreign_statistics.h"
 #include "tools/varve/varve_database.h"
 #include "tools/varve/varve_json.h"
@@ -185,6 +186,13 @@ class View {
            now_.anonymous_bytes >> 20,
            Scaled(PerSecond(now_.read_bytes - before_.read_bytes)).c_str(),
            Scaled(PerSecond(now_.write_bytes - before_.write_bytes)).c_str());
+    text += "MiB";
+    for (int i = 0; i < kMemoryKinds; ++i) {
+      const auto kind = static_cast<MemoryKind>(i);
+      Append(&text, "%s %s %.1f", i == 0 ? "" : "  ", MemoryKindName(kind),
+             static_cast<double>(statistics_.memory_bytes(kind)) / (1 << 20));
+    }
+    text += "\n";
     Append(&text, "\n%-12s %10s %10s %10s %10s\n", "", "per second", "p50 us",
            "p99 us", "p99.9 us");
     for (const OperationRow& row : kOperations) {
@@ -234,6 +242,12 @@ class View {
         .Number("stopped_writes", Sum(kStops))
         .Number("background_errors",
                 total_->getTickerCount(Ticker::kBackgroundErrors));
+    for (int i = 0; i < kMemoryKinds; ++i) {
+      const auto kind = static_cast<MemoryKind>(i);
+      std::string name = MemoryKindName(kind);
+      std::replace(name.begin(), name.end(), ' ', '_');
+      line.Number(name + "_memory_bytes", statistics_.memory_bytes(kind));
+    }
     for (const OperationRow& row : kOperations) {
       const HistogramData time = delta_->histogramData(row.time);
       const std::string name = row.name;
