@@ -422,10 +422,12 @@ void RunBeside(LoopContext* context, LoopThread* thread, bool writes,
     return context->foreground.load(std::memory_order_relaxed) > 0;
   };
   thread->start = Clock::now();
-  while (thread->operations < limit && wanted() && step()) {
+  // Once at least, also if the others ended before it began.
+  do {
+    if (!step()) break;
     ++thread->operations;
     pacer.Wait(thread->bytes, wanted);
-  }
+  } while (thread->operations < limit && wanted());
   thread->end = Clock::now();
 }
 

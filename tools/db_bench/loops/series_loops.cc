@@ -87,7 +87,8 @@ void ReadSeries(LoopContext* context, LoopThread* thread, bool deletes) {
   };
   uint64_t done = 0;
   thread->start = Clock::now();
-  while (thread->status.ok() && wanted()) {
+  // One series at least, also if the writer was faster than the start.
+  do {
     const Clock::time_point begin =
         thread->latency_ns != nullptr ? Clock::now() : Clock::time_point();
     done += read();
@@ -97,7 +98,7 @@ void ReadSeries(LoopContext* context, LoopThread* thread, bool deletes) {
     // relaxed: for display only.
     thread->done.store(done, std::memory_order_relaxed);
     pacer.Wait(thread->lookups, wanted);
-  }
+  } while (thread->status.ok() && wanted());
   thread->end = Clock::now();
   thread->operations = done;
 }
