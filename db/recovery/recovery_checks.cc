@@ -195,9 +195,15 @@ Status Recovery::CheckForFamiliesAhead(const RecoveredState& state) const {
 
 void Recovery::ScanUnusedLogs(RecoveredState* state) const {
   UnusedLogs* const unused = &state->unused_logs;
-  if (unlocked_ != nullptr) unused->files.clear();
   if (unused->files.empty()) return;
   state->logs_incomplete = true;
+  Log(LogLevel::kError, logger_,
+      "updates may be lost: the logs are replayed only to number %llu: %s",
+      static_cast<unsigned long long>(position_), damage_.ToString().c_str());
+  if (unlocked_ != nullptr) {
+    unused->files.clear();
+    return;
+  }
   unused->after = position_;
   // A commit there may be of any updates that were prepared.
   uint64_t prepared = 0;

@@ -2,9 +2,11 @@
 #include "db/recovery/unlocked_recovery.h"
 
 #include <map>
+#include <memory>
 #include <string>
 #include <utility>
 
+#include "db/directory/buffering_logger.h"
 #include "db/recovery/directory_observation.h"
 #include "table/reader/file_pool.h"
 
@@ -40,8 +42,13 @@ class UnlockedRecovery {
     for (int attempt = 1; attempt <= kMaxAttempts; ++attempt) {
       *state = std::make_unique<RecoveredState>();
       bool settled = false;
-      status = Attempt(state->get(), &settled);
-      if (settled) return status;
+      // What is found wrong while a writer changes it need not be wrong.
+      BufferingLogger log;
+      status = Attempt(&log, state->get(), &settled);
+      if (settled) {
+        log.SetTarget({std::shared_ptr<void>(), logger_});  // Not owned.
+        return status;
+      }
       Log(LogLevel::kInfo, logger_, "read again, since it changed: %s",
           status.ToString().c_str());
     }
@@ -52,13 +59,13 @@ class UnlockedRecovery {
 
  private:
   // *settled: whether the result counts.
-  Status Attempt(RecoveredState* state, bool* settled) {
+  Status Attempt(Logger* log, RecoveredState* state, bool* settled) {
     UnlockedRead read;
     read.on_manifest = [this](const ManifestState& manifest) {
       ForgetOtherTables(manifest);
     };
     read.tail_is_in_flight = tail_is_in_flight_;
-    Recovery recovery(options_, db_path_, families_, logger_, &read);
+    Recovery recovery(options_, db_path_, families_, log, &read);
     Status status = recovery.ReadTables(state);
     if (status.ok() && with_logs_) status = recovery.ReplayLogs(state, nullptr);
     const DirectoryObservation after = ObserveDirectory(options_.env, db_path_);
