@@ -87,7 +87,20 @@ TEST_F(VarveBackupTest, ReportsDamage) {
   EXPECT_EQ(outcome.exit_code, kExitDamage);
   EXPECT_NE(outcome.out.find("1  "), std::string::npos);
   EXPECT_NE(outcome.out.find("damaged: Corruption"), std::string::npos);
+  outcome = RunRestore({"--id=1"});
+  EXPECT_EQ(outcome.exit_code, kExitDamage);
+  EXPECT_NE(
+      outcome.error.find("varve backups --from=" + backups_ + " --verify"),
+      std::string::npos)
+      << outcome.error;
+  EXPECT_EQ(outcome.error.find("varve repair"), std::string::npos);
+  // What was restored of it is removed, but nothing that was there.
+  EXPECT_FALSE(std::filesystem::exists(restored_));
+  std::filesystem::create_directory(restored_);
+  WriteWholeFile(restored_ + "/notes", "mine");
   EXPECT_EQ(RunRestore({"--id=1"}).exit_code, kExitDamage);
+  EXPECT_EQ(ReadWholeFile(restored_ + "/notes"), "mine");
+  std::filesystem::remove_all(restored_);
   EXPECT_EQ(RunRestore({"--id=7"}).exit_code, kExitFailure);
   EXPECT_EQ(RunRestore({"--id=0"}).exit_code, kExitUsage);
   std::filesystem::remove(FilesIn("private/2")[0]);

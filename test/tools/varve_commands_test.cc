@@ -35,6 +35,32 @@ TEST_F(VarveCommandsTest, IgnoresCaseWhereTheDatabaseDoes) {
   EXPECT_NE(outcome.error.find("case-insensitive"), std::string::npos);
 }
 
+TEST_F(VarveCommandsTest, MessagesShowWhatToType) {
+  Put("0x61", "0x62");
+  EXPECT_TRUE(
+      RunHere({"get", "--escaped", "\\x0"})
+          .error.starts_with("varve: '\\x0' has a backslash that begins "
+                             "neither \\\\ nor \\xHH\n"));
+  EXPECT_NE(RunHere({"get", "--family=a\x01", "a"})
+                .error.find("no column family a\\x01 in"),
+            std::string::npos);
+  EXPECT_NE(RunCommand({"help"}).out.find("5 other failure"),
+            std::string::npos);
+}
+
+TEST_F(VarveCommandsTest, SaysHowManyEntriesOfABatchAreKept) {
+  std::string lines;
+  for (int i = 0; i < 3; ++i) {
+    lines += std::to_string(i) + "\t" + std::string(1 << 20, 'v') + "\n";
+  }
+  const Outcome outcome =
+      RunHere({"batchput", "--create_if_missing"}, lines + "b\t1\nc\n");
+  EXPECT_NE(outcome.error.find("3 entries stay written: standard input line 5"),
+            std::string::npos)
+      << outcome.error;
+  EXPECT_EQ(RunHere({"count"}).out, "3\n");
+}
+
 TEST_F(VarveCommandsTest, DoesNotGetDeletedKeys) {
   Put("0x61", "0x62");
   EXPECT_EQ(RunHere({"delete", "a"}).out, "OK\n");

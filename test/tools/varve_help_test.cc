@@ -84,6 +84,47 @@ TEST(VarveHelpTest, RefusesHelpOnUnknownCommands) {
   EXPECT_TRUE(RunCommand({"--version"}).out.starts_with("varve "));
 }
 
+TEST(VarveHelpTest, NamesACommandThatIsClose) {
+  for (const auto& [wrong, right] :
+       std::vector<std::pair<std::string, std::string>>{
+           {"gte", "get"}, {"scna", "scan"}, {"back-up", "backup"}}) {
+    const std::string message =
+        "varve: unknown command '" + wrong + "': did you mean " + right + "?\n";
+    EXPECT_TRUE(RunCommand({wrong}).error.starts_with(message + "usage:"));
+    EXPECT_TRUE(RunCommand({"help", wrong}).error.starts_with(message));
+  }
+  for (const char* const wrong : {"nosuch", "x", "xy"}) {
+    EXPECT_EQ(RunCommand({wrong}).error.find("did you mean"),
+              std::string::npos);
+  }
+}
+
+TEST(VarveHelpTest, ListsTheProperties) {
+  test::TempDir directory;
+  const std::string db = "--db=" + directory.Sub("db");
+  RunCommand({"put", db, "--create_if_missing", "a", "1"});
+  const test::CommandOutcome outcome =
+      RunCommand({"stats", db, "--property=nope"});
+  EXPECT_EQ(outcome.exit_code, kExitUsage);
+  // They are those of the header.
+  std::string header =
+      test::ReadWholeFile(kPackaging + "/../include/varve/db.h");
+  const size_t begin = header.find("The properties are:");
+  header = header.substr(
+      begin, header.find("A name can also begin with", begin) - begin);
+  const std::regex property("varve\\.[a-z-]+(<N>)?");
+  for (std::sregex_iterator it(header.begin(), header.end(), property), end;
+       it != end; ++it) {
+    const std::string name = it->str();
+    EXPECT_NE(outcome.error.find("  " + name + "\n"), std::string::npos)
+        << name;
+    if (name.ends_with("<N>")) continue;
+    EXPECT_EQ(RunCommand({"stats", db, "--property=" + name}).exit_code,
+              kExitOk)
+        << name;
+  }
+}
+
 TEST(VarveHelpTest, ManPageNamesEveryCommandAndOption) {
   std::string page = test::ReadWholeFile(kPackaging + "/varve.1");
   page = std::regex_replace(page, std::regex("\\\\-"), "-");

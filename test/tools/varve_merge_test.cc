@@ -104,6 +104,35 @@ TEST_F(VarveMergeTest, SaysThatTheOperatorIsMissing) {
   EXPECT_EQ(RunHere({"put", kAppend, "k", "a"}).exit_code, kExitUsage);
 }
 
+TEST_F(VarveMergeTest, RefusesAnotherOperatorThanTheStoredOne) {
+  Merge("k", "a");
+  for (const std::vector<std::string>& command :
+       std::vector<std::vector<std::string>>{
+           {"merge", "--merge_operator=max", "k", "b"},
+           {"compact", "--merge_operator=max"}}) {
+    EXPECT_TRUE(Ended(RunHere(command), kExitUsage, {},
+                      {"MaxOperator", "default has StringAppendOperator"}));
+  }
+  EXPECT_EQ(Succeed({"get", "--merge_operator=max", "k"}), "a\n");
+  EXPECT_EQ(Succeed({"merge", kAppend, "--family=red", "--create_if_missing",
+                     "k", "a"}),
+            "OK\n");
+}
+
+TEST_F(VarveMergeTest, SaysHowToTypeANumber) {
+  EXPECT_TRUE(Ended(RunHere({"merge", "--merge_operator=uint64add",
+                             "--create_if_missing", "c", "258"}),
+                    kExitUsage, {},
+                    {"type --hex 0x63 0x0201000000000000 to add 258"}));
+  EXPECT_FALSE(std::filesystem::exists(Db()));
+  EXPECT_TRUE(Ended(RunHere({"merge", "--merge_operator=uint64add",
+                             "--create_if_missing", "c", "-"},
+                            "x"),
+                    kExitUsage, {}, {"0x0100000000000000 to add 1"}));
+  Succeed({"merge", "--merge_operator=uint64add", "--create_if_missing",
+           "--hex", "0x63", "0x0201000000000000"});
+}
+
 TEST_F(VarveMergeTest, DumpsShowOperands) {
   Succeed({"put", "--create_if_missing", "k", "v"});
   Merge("k", "a");
@@ -134,7 +163,7 @@ TEST_F(VarveMergeTest, TakesOperatorsFromTheOptionsFile) {
   ASSERT_TRUE(db->Close().ok());
   db.reset();
   EXPECT_EQ(Succeed({"get", "k"}), "a+b\n");
-  EXPECT_EQ(Succeed({"merge", "k", "c"}), "OK\n");
+  EXPECT_EQ(Succeed({"merge", kAppend, "k", "c"}), "OK\n");
   Succeed({"put", "--family=other", "--create_if_missing", "x", "1"});
   EXPECT_TRUE(Ended(RunHere({"merge", "--family=other", "x", "2"}), kExitUsage,
                     {}, {"--merge_operator=OP is missing"}));

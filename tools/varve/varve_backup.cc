@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <ctime>
+#include <filesystem>
 #include <memory>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -162,6 +164,7 @@ Status RunBackup(Session* session) {
   Status status = RequireDatabase(session->line);
   BackupEngineOptions options("");
   if (status.ok()) status = EngineOptions(session, "to", &options);
+  if (status.ok()) status = RequireUpdates(*session);
   if (!status.ok()) return status;
   const auto limiter =
       std::make_shared<ShownLimiter>(*session, "copied", /*total_bytes=*/0);
@@ -235,11 +238,19 @@ Status RunRestore(Session* session) {
       std::make_shared<ShownLimiter>(*session, "restored", total_bytes);
   status = BackupEngineReadOnly::Open(options, nullptr, &engine);
   if (!status.ok()) return status;
+  std::error_code none_there;
+  const bool is_new =
+      std::filesystem::symlink_status(path, none_there).type() ==
+      std::filesystem::file_type::not_found;
   BackupID restored = static_cast<BackupID>(id);
   if (id != 0) {
     status = engine->RestoreDBFromBackup({}, restored, path, path);
   } else {
     status = engine->RestoreDBFromLatestBackup({}, path, path, &restored);
+  }
+  if (!status.ok() && is_new) {
+    std::error_code ignored;  // The status says what is wrong.
+    std::filesystem::remove_all(path, ignored);
   }
   if (!status.ok()) return status;
   BackupInfo latest;

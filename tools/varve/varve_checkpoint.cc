@@ -135,6 +135,7 @@ Status RunCheckpoint(Session* session) {
   // Removes what `builder`, or the database's own builder, has built when a
   // signal arrives. Its Env takes no mutex, since the cleanup holds it.
   CheckpointBuilder remover(Env::Default(), path, session->operand(0));
+  if (status.ok()) status = RequireUpdates(*session);
   if (status.ok()) status = builder.Begin();
   if (status.ok()) status = remover.ForeseeAttempt();
   if (!status.ok()) return status;

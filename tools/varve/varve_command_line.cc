@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <numeric>
+#include <string_view>
 #include <utility>
 
 #include "db/options/option_table.h"
@@ -38,6 +40,7 @@ constexpr OptionSpec kOptions[] = {
     {"limit", OptionKind::kNumber},
     {"create_if_missing", OptionKind::kFlag},
     {"ignore_case", OptionKind::kFlag},
+    {"accept_loss", OptionKind::kFlag},
     {"open_files", OptionKind::kNumber},
     {"merge_operator", OptionKind::kText},
     {"ttl", OptionKind::kFlag},
@@ -217,6 +220,25 @@ bool EndOfPrefix(std::string* prefix, bool ignore_case) {
   return true;
 }
 
+// A command is close to a name if this many bytes are inserted, removed or
+// replaced.
+constexpr size_t kMaxEdits = 2;
+
+size_t EditsBetween(std::string_view a, std::string_view b) {
+  // Of a prefix of `a` to each prefix of `b`.
+  std::vector<size_t> edits(b.size() + 1);
+  std::iota(edits.begin(), edits.end(), 0);
+  for (size_t i = 0; i < a.size(); ++i) {
+    size_t diagonal = std::exchange(edits[0], i + 1);
+    for (size_t j = 0; j < b.size(); ++j) {
+      const size_t replaced = diagonal + (a[i] == b[j] ? 0 : 1);
+      diagonal = edits[j + 1];
+      edits[j + 1] = std::min({replaced, diagonal + 1, edits[j] + 1});
+    }
+  }
+  return edits[b.size()];
+}
+
 // Iterates over the entries of a database with a time to live that were written
 // in a range of time. Errors: Corruption for a value that has no time.
 class TimedIterator final : public Iterator {
@@ -292,6 +314,20 @@ bool ListsOption(const char* options, const std::string& name) {
   return list.find(" " + name + " ") != std::string::npos;
 }
 
+std::string UnknownCommand(const std::string& name) {
+  const Command* closest = nullptr;
+  size_t least = std::min(kMaxEdits + 1, name.size());
+  for (const Command& command : Commands()) {
+    const size_t edits = EditsBetween(name, command.name);
+    if (edits >= least) continue;
+    least = edits;
+    closest = &command;
+  }
+  const std::string unknown = "unknown command '" + name + "'";
+  return closest == nullptr ? unknown
+                            : unknown + ": did you mean " + closest->name + "?";
+}
+
 uint64_t CommandLine::Number(const std::string& name,
                              uint64_t otherwise) const {
   const std::string* const text = Find(name);
@@ -326,7 +362,7 @@ std::string ParseCommandLine(const std::vector<std::string>& arguments,
   }
   line->command = FindCommand(name);
   if (!name.empty() && line->command == nullptr) {
-    return "unknown command '" + name + "'";
+    return UnknownCommand(name);
   }
   if (line->wants_help || line->wants_version) return "";
   if (!wrong.empty()) return wrong;

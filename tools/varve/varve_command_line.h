@@ -53,6 +53,8 @@ std::span<const Command> Commands();
 Status RunHelp(Session* session);
 // Returns null if no command has this name.
 const Command* FindCommand(const std::string& name);
+// Returns a complaint about the name of no command, with one that is close.
+std::string UnknownCommand(const std::string& name);
 
 enum class OptionKind : uint8_t {
   kFlag,

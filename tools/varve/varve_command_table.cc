@@ -30,7 +30,8 @@ Prints the value of a key, and exits with 1 if the key is not there. Bytes
 that are not visible text are printed as \xHH, and a backslash as two.
 
   --db=DIR             the database
-  --family=NAME        the column family (default: the default one)
+  --family=NAME        the column family, as varve families prints its name
+                       (default: the default one)
   --hex                the key and the output are hexadecimal, as 0x61
   --escaped            the key is in the form of the output
   --raw                print the bytes of the value, and no line end
@@ -55,12 +56,14 @@ Sets a key to a value, and prints OK. With - the value is what standard
 input has, byte for byte, up to almost 3 GiB.
 
   --db=DIR             the database
-  --family=NAME        the column family (default: the default one)
+  --family=NAME        the column family, as varve families prints its name
+                       (default: the default one)
   --hex                key and value are hexadecimal, as 0x61
   --escaped            \xHH is a byte, and two backslashes are one
   --create_if_missing  make the database, and the family, if there is none
   --ignore_case        the keys of the database are case-insensitive
   --ttl                values end in the times of their writes
+  --accept_loss        write even if updates in damaged logs are lost by it
   --open_files=N       open at most N tables at once
   --                   what follows is no option
 
@@ -74,7 +77,8 @@ Adds a merge operand to a key, and prints OK. Reads of the key apply it to
 the value. With - as VALUE, the operand is standard input, byte for byte.
 
   --db=DIR             the database
-  --family=NAME        the column family (default: the default one)
+  --family=NAME        the column family, as varve families prints its name
+                       (default: the default one)
   --merge_operator=OP  uint64add, stringappend, max, bytesor or bytesxor
                        (default: the one that the OPTIONS file names)
   --hex                key and operand are hexadecimal, as 0x61
@@ -82,11 +86,13 @@ the value. With - as VALUE, the operand is standard input, byte for byte.
   --create_if_missing  make the database, and the family, if there is none
   --ignore_case        the keys of the database are case-insensitive
   --ttl                values end in the times of their writes
+  --accept_loss        write even if updates in damaged logs are lost by it
   --open_files=N       open at most N tables at once
   --                   what follows is no option
 
 uint64add takes numbers of 8 bytes, the lowest first: --hex 0x01
-0x0100000000000000 adds 1 to the key 0x01. Other sizes count as 0.
+0x0100000000000000 adds 1 to the key 0x01. Other sizes are refused, as is an
+operator other than the one that the OPTIONS file names.
 )";
 
 constexpr char kDeleteHelp[] = R"(usage: varve delete --db=DIR [OPTION...] KEY
@@ -94,11 +100,13 @@ constexpr char kDeleteHelp[] = R"(usage: varve delete --db=DIR [OPTION...] KEY
 Removes a key, and prints OK, also if it was not there.
 
   --db=DIR             the database
-  --family=NAME        the column family (default: the default one)
+  --family=NAME        the column family, as varve families prints its name
+                       (default: the default one)
   --hex                the key is hexadecimal, as 0x61
   --escaped            \xHH is a byte, and two backslashes are one
   --ignore_case        the keys of the database are case-insensitive
   --ttl                values end in the times of their writes
+  --accept_loss        write even if updates in damaged logs are lost by it
   --open_files=N       open at most N tables at once
   --                   what follows is no option
 )";
@@ -110,11 +118,13 @@ Removes all keys from FROM on and before TO, and prints OK. It costs no more
 for many keys than for one; varve compact then gives their space back.
 
   --db=DIR             the database
-  --family=NAME        the column family (default: the default one)
+  --family=NAME        the column family, as varve families prints its name
+                       (default: the default one)
   --hex                both are hexadecimal, as 0x61
   --escaped            \xHH is a byte, and two backslashes are one
   --ignore_case        the keys of the database are case-insensitive
   --ttl                values end in the times of their writes
+  --accept_loss        write even if updates in damaged logs are lost by it
   --open_files=N       open at most N tables at once
   --                   what follows is no option
 
@@ -127,7 +137,8 @@ Prints the entries in the order of keys, a line each, as KEY : VALUE. Bytes
 that are not visible text are printed as \xHH, and a backslash as two.
 
   --db=DIR             the database
-  --family=NAME        the column family (default: the default one)
+  --family=NAME        the column family, as varve families prints its name
+                       (default: the default one)
   --from=KEY           begin at this key
   --to=KEY             end before this key
   --prefix=KEY         only keys that begin with it
@@ -156,7 +167,8 @@ constexpr char kCountHelp[] = R"(usage: varve count --db=DIR [OPTION...]
 Prints how many keys there are, by reading all of them.
 
   --db=DIR             the database
-  --family=NAME        the column family (default: the default one)
+  --family=NAME        the column family, as varve families prints its name
+                       (default: the default one)
   --from=KEY           begin at this key
   --to=KEY             end before this key
   --prefix=KEY         only keys that begin with it
@@ -185,12 +197,14 @@ a key, a tab and a value, and writes them in batches of a megabyte; a line
 that is wrong ends it, and batches before it stay written.
 
   --db=DIR             the database
-  --family=NAME        the column family (default: the default one)
+  --family=NAME        the column family, as varve families prints its name
+                       (default: the default one)
   --hex                keys and values are hexadecimal, as 0x61
   --escaped            \xHH is a byte, and two backslashes are one
   --create_if_missing  make the database, and the family, if there is none
   --ignore_case        the keys of the database are case-insensitive
   --ttl                values end in the times of their writes
+  --accept_loss        write even if updates in damaged logs are lost by it
   --open_files=N       open at most N tables at once
   --progress           say how far it is, also if stderr is no terminal
   --                   what follows is no option
@@ -259,13 +273,15 @@ constexpr char kFamiliesHelp[] =
 Lists the column families, a line each: id, name, comparator, tables and their
 bytes, by the MANIFEST. Data in logs only is not counted. With create, adds an
 empty family in the order of bytes; with drop, removes a family with all its
-keys. Both print OK.
+keys. Both print OK. In names, \xHH is a byte and two backslashes are one, as
+in the list; --family takes them, too.
 
   --db=DIR             the database
   --json               print {"id":...,"name":...,"comparator":...,
                        "tables":...,"bytes":...} a line
   --create_if_missing  make the database if there is none
   --ignore_case        the keys of the database are case-insensitive
+  --accept_loss        write even if updates in damaged logs are lost by it
   --open_files=N       open at most N tables at once
   --                   what follows is no option
 
@@ -287,6 +303,7 @@ ends one of them, and prints OK; exits with 1 if there is none of that name.
   --escaped        NAME is in the form of the output
   --json           print {"name":...,"updates":...,"bytes":...} a line; bytes
                    that are not UTF-8 as {"name_hex":"FF00",...}
+  --accept_loss    write even if updates in damaged logs are lost by it
   --open_files=N   open at most N tables at once
 
 Ask the coordinator of the transactions, such as a server's log, which of the
@@ -323,7 +340,8 @@ Opens the database and prints its properties varve.stats (levels, sizes,
 compactions) and varve.statistics (what was counted since it was opened).
 
   --db=DIR             the database
-  --family=NAME        the column family (default: the default one)
+  --family=NAME        the column family, as varve families prints its name
+                       (default: the default one)
   --property=NAME      print this property instead, such as varve.sstables
                        or varve.estimate-num-keys
   --json               print {"name":...,"value":...} a line, with the names of
@@ -395,7 +413,8 @@ constexpr char kCompactHelp[] = R"(usage: varve compact --db=DIR [OPTION...]
 Writes the tables anew, without what was deleted or written over.
 
   --db=DIR             the database
-  --family=NAME        the column family (default: the default one)
+  --family=NAME        the column family, as varve families prints its name
+                       (default: the default one)
   --from=KEY           begin at this key
   --to=KEY             end at this key, which is the last
   --hex                these two are hexadecimal, as 0x61
@@ -403,6 +422,7 @@ Writes the tables anew, without what was deleted or written over.
   --ignore_case        the keys of the database are case-insensitive
   --merge_operator=OP  uint64add, stringappend, max, bytesor or bytesxor
   --ttl                values end in the times of their writes
+  --accept_loss        write even if updates in damaged logs are lost by it
   --open_files=N       open at most N tables at once
   --progress           say how far it is, also if stderr is no terminal
 )";
@@ -416,6 +436,7 @@ costs little; they do not depend on each other.
 
   --db=DIR             the database
   --ignore_case        the keys of the database are case-insensitive
+  --accept_loss        copy even if updates in damaged logs are missing
   --open_files=N       open at most N tables at once
 
 Beside a process that has the database open, the copy has all writes that
@@ -438,6 +459,7 @@ backups are not copied again. ldb restore reads the directory, too.
   --threads=N          copy by N threads (default: 1)
   --flush              write tables of what is in logs first
   --ignore_case        the keys of the database are case-insensitive
+  --accept_loss        copy even if updates in damaged logs are missing
   --open_files=N       open at most N tables at once
   --progress           say how far it is, also if stderr is no terminal
 
@@ -466,8 +488,8 @@ constexpr char kBackupsHelp[] =
     R"(usage: varve backups --from=BACKUPS [OPTION...]
 
 Lists the backups: number, date (UTC), size, number of files, and the
-program's metadata. Shared files count for each backup. Exits with 3 if one is
-damaged.
+program's metadata. Shared files count for each backup. Exits with 3 if one
+lacks files or has some of another size or, with --verify, damaged ones.
 
   --from=BACKUPS       the directory of the backups
   --verify             read all files, and compare their checksums
@@ -494,6 +516,7 @@ it is whole.
   --create_if_missing  make the database, and families, that are missing
   --ignore_case        the keys of the database are case-insensitive
   --ttl                values end in the times of their writes
+  --accept_loss        write even if updates in damaged logs are lost by it
   --open_files=N       open at most N tables at once
   --progress           say how far it is, also if stderr is no terminal
 )";
@@ -519,11 +542,13 @@ all or none, and prints OK. Their entries are newer than all that is there.
 Later tables win over earlier ones.
 
   --db=DIR             the database
-  --family=NAME        the column family (default: the default one)
+  --family=NAME        the column family, as varve families prints its name
+                       (default: the default one)
   --create_if_missing  make the database, and the family, if there is none
   --link               give the files a second name, and do not copy them
   --move               give the files a new name in the database
   --verify             verify the checksums of all blocks first
+  --accept_loss        write even if updates in damaged logs are lost by it
   --open_files=N       open at most N tables at once
 )";
 
@@ -531,13 +556,15 @@ constexpr char kExportToHelp[] =
     R"(usage: varve export-to --db=DIR [OPTION...] FILE
 
 Writes the entries as text, a line each; FILE may be -, standard output.
-The first line is "varve-dump 1". Then come lines of key, tab, value, in
-which a backslash is two and all but printable ASCII is \xHH. The last is
-"varve-dump-end COUNT CRC", with the CRC-32C of the lines between. A file gets
-its name when all is in it. Families are named by lines of their own.
+The first line is "varve-dump 1", or "varve-dump 2" if lines name families.
+Then come lines of key, tab, value, in which a backslash is two and all but
+printable ASCII is \xHH. The last is "varve-dump-end COUNT CRC", with the
+CRC-32C of the lines between. A file gets its name when all is in it. A dump
+has values that are merged, and does not say by which merge operator.
 
   --db=DIR             the database
-  --family=NAME        the column family (default: the default one)
+  --family=NAME        the column family, as varve families prints its name
+                       (default: the default one)
   --all_families       all column families, in one dump
   --from=KEY           begin at this key
   --to=KEY             end before this key
@@ -551,6 +578,7 @@ its name when all is in it. Families are named by lines of their own.
   --ttl                values end in the times of their writes
   --start_time=S       only writes of S, in seconds since 1970, or later
   --end_time=S         only writes before S
+  --accept_loss        write even if updates in damaged logs are missing
   --open_files=N       open at most N tables at once
   --progress           say how far it is, also if stderr is no terminal
 
@@ -584,19 +612,20 @@ constexpr Command kCommands[] = {
      "open_files",
      "print the value of a key", kGetHelp, RunGet, true},
     {"put", 2, 2, OperandKind::kBytes,
-     "db family hex escaped create_if_missing ignore_case ttl open_files",
+     "db family hex escaped create_if_missing ignore_case ttl accept_loss "
+     "open_files",
      "set a key to a value, or to standard input", kPutHelp, RunPut,
      /*only_reads=*/false, /*reads_value=*/true},
     {"merge", 2, 2, OperandKind::kBytes,
      "db family merge_operator hex escaped create_if_missing ignore_case "
-     "ttl open_files",
+     "ttl accept_loss open_files",
      "add a merge operand to a key", kMergeHelp, RunMerge,
      /*only_reads=*/false, /*reads_value=*/true},
     {"delete", 1, 1, OperandKind::kBytes,
-     "db family hex escaped ignore_case ttl open_files", "remove a key",
-     kDeleteHelp, RunDelete},
+     "db family hex escaped ignore_case ttl accept_loss open_files",
+     "remove a key", kDeleteHelp, RunDelete},
     {"delete-range", 2, 2, OperandKind::kBytes,
-     "db family hex escaped ignore_case ttl open_files",
+     "db family hex escaped ignore_case ttl accept_loss open_files",
      "remove the keys of a range", kDeleteRangeHelp, RunDeleteRange},
     {"scan", 0, 0, OperandKind::kBytes,
      "db family from to prefix reverse limit keys values hex escaped raw json "
@@ -607,29 +636,31 @@ constexpr Command kCommands[] = {
      "ttl start_time end_time open_files progress",
      "count the keys", kCountHelp, RunCount, true},
     {"batchput", 0, kPairsOfOperands, OperandKind::kBytes,
-     "db family hex escaped create_if_missing ignore_case ttl open_files "
+     "db family hex escaped create_if_missing ignore_case ttl accept_loss "
+     "open_files "
      "progress",
      "set many keys, from the command line or standard input", kBatchPutHelp,
      RunBatchPut},
     {"ingest-from", 1, 1, OperandKind::kFile,
-     "db family create_if_missing ignore_case ttl open_files progress",
+     "db family create_if_missing ignore_case ttl accept_loss open_files "
+     "progress",
      "put in the entries of a text dump", kIngestFromHelp, RunIngestFrom},
     {"write-sst", 2, 2, OperandKind::kFile, "ttl progress",
      "make a table of a text dump", kWriteSstHelp, RunWriteSst},
     {"ingest-sst", 1, 9999, OperandKind::kFile,
-     "db family create_if_missing link move verify open_files",
+     "db family create_if_missing link move verify accept_loss open_files",
      "add tables to a database", kIngestSstHelp, RunIngestSst},
     {"export-to", 1, 1, OperandKind::kFile,
      "db family all_families from to prefix hex escaped ldb ignore_case "
-     "merge_operator ttl start_time end_time open_files progress",
+     "merge_operator ttl start_time end_time accept_loss open_files progress",
      "write the entries to a text dump", kExportToHelp, RunExportTo, true},
     {"levels", 0, 0, OperandKind::kBytes, "db family hex json",
      "print the tables of each level", kLevelsHelp, RunLevels, true},
     {"families", 0, 2, OperandKind::kFile,
-     "db json create_if_missing ignore_case open_files",
+     "db json create_if_missing ignore_case accept_loss open_files",
      "list, create or drop column families", kFamiliesHelp, RunFamilies},
     {"prepared", 0, 0, OperandKind::kBytes,
-     "db commit rollback hex escaped json open_files",
+     "db commit rollback hex escaped json accept_loss open_files",
      "list prepared transactions, or settle one", kPreparedHelp, RunPrepared},
     {"follow", 0, 0, OperandKind::kFile, "db from wait once json",
      "print the updates in the logs, and wait for more", kFollowHelp, RunFollow,
@@ -645,13 +676,16 @@ constexpr Command kCommands[] = {
      "rebuild a damaged database from what can be read", kRepairHelp,
      RunRepair},
     {"compact", 0, 0, OperandKind::kBytes,
-     "db family from to hex escaped ignore_case merge_operator ttl open_files "
+     "db family from to hex escaped ignore_case merge_operator ttl accept_loss "
+     "open_files "
      "progress",
      "drop what was deleted or written over", kCompactHelp, RunCompact},
-    {"checkpoint", 1, 1, OperandKind::kFile, "db ignore_case open_files",
-     "make a copy of the database", kCheckpointHelp, RunCheckpoint},
+    {"checkpoint", 1, 1, OperandKind::kFile,
+     "db ignore_case accept_loss open_files", "make a copy of the database",
+     kCheckpointHelp, RunCheckpoint},
     {"backup", 0, 0, OperandKind::kFile,
-     "db to keep rate threads flush ignore_case open_files progress",
+     "db to keep rate threads flush ignore_case accept_loss open_files "
+     "progress",
      "add a backup to a directory of backups", kBackupHelp, RunBackup},
     {"restore", 0, 0, OperandKind::kFile,
      "from db id replace rate threads progress", "make a database of a backup",

@@ -34,16 +34,30 @@ std::string Advice(const Status& status, const CommandLine& line) {
                ? "--merge_operator=OP names the one of the column family"
                : "";
   }
+  if (command == "restore" && (status.IsCorruption() || status.IsNotFound())) {
+    return "to see which backups are damaged, use varve backups --from=" +
+           line.Text("from") + " --verify";
+  }
   if (!status.IsCorruption() || db.empty() || command == "repair") return "";
   const std::string holder = FindHolder(line);
   if (!holder.empty()) {
     return db + " is open in " + holder + ": end that before varve repair";
   }
   if (command == "check") {
-    return "varve repair --db=" + db + " saves what can be read";
+    return "to save what can be read, use varve repair --db=" + db;
   }
-  return "varve check --db=" + db +
-         " names what is damaged; varve repair\n       saves what can be read";
+  return "to see what is damaged, use varve check --db=" + db +
+         "; to save what can\n       be read, varve repair";
+}
+
+// Returns the text of a status for users of the program.
+std::string Message(const Slice& text) {
+  std::string message = Visible(text);
+  constexpr std::string_view kFunction = "RepairDB";
+  for (size_t at; (at = message.find(kFunction)) != message.npos;) {
+    message.replace(at, kFunction.size(), "varve repair");
+  }
+  return message;
 }
 
 int ExitCodeOf(const Status& status) {
@@ -55,10 +69,10 @@ int Fail(const Status& status, Session* session) {
   fflush(session->out);  // Both may go to the same place.
   if (session->exit_code == kExitUsage) {
     fprintf(session->err, "varve: %s\nvarve help %s tells more.\n",
-            Printable(status.message()).c_str(), session->line.command->name);
+            Message(status.message()).c_str(), session->line.command->name);
     return kExitUsage;
   }
-  fprintf(session->err, "varve: %s\n", Printable(status.ToString()).c_str());
+  fprintf(session->err, "varve: %s\n", Message(status.ToString()).c_str());
   const std::string advice = Advice(status, session->line);
   if (!advice.empty()) fprintf(session->err, "varve: %s\n", advice.c_str());
   return session->exit_code != 0 ? session->exit_code : ExitCodeOf(status);
@@ -85,8 +99,8 @@ void PrintOverview(FILE* out) {
     fprintf(out, "  %-14s%s\n", command.name, command.summary);
   }
   fputs(
-      "varve help COMMAND tells more. Exit: 1 no key, 2 wrong use, 3 damage, "
-      "4 in use.\n",
+      "varve help COMMAND tells more.\n"
+      "Exit: 1 no key, 2 wrong use, 3 damage, 4 in use, 5 other failure.\n",
       out);
 }
 
@@ -100,7 +114,7 @@ Status RunHelp(Session* session) {
   }
   const Command* const command = FindCommand(operands[0]);
   if (command == nullptr) {
-    return session->WrongUse("unknown command '" + operands[0] + "'");
+    return session->WrongUse(UnknownCommand(operands[0]));
   }
   fputs(command->help, session->out);
   return Status();
@@ -111,7 +125,7 @@ int RunVarve(const std::vector<std::string>& arguments, FILE* out, FILE* err,
   CommandLine line;
   const std::string wrong = ParseCommandLine(arguments, &line);
   if (!wrong.empty()) {
-    fprintf(err, "varve: %s\n", Printable(wrong).c_str());
+    fprintf(err, "varve: %s\n", Visible(wrong).c_str());
     if (line.command == nullptr) {
       PrintOverview(err);
     } else {

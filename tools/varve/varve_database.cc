@@ -3,12 +3,13 @@
 
 #include <utility>
 
+#include "env/file_names.h"
 #include "table/block/comparator_mismatch.h"
 #include "tools/varve/varve_live.h"
 #include "tools/varve/varve_text.h"
+#include "util/base/mutex.h"
 #include "varve/convert.h"
 #include "varve/db_ttl.h"
-#include "varve/merge_operator.h"
 
 namespace varve {
 
@@ -17,6 +18,13 @@ namespace {
 // Another process may create and drop families between the reading of their
 // names and the opening.
 constexpr int kMaxAttempts = 10;
+
+void PrintWarnings(const Session& session,
+                   const std::vector<std::string>& errors) {
+  for (const std::string& error : errors) {
+    fprintf(session.err, "varve: warning: %s\n", Visible(error).c_str());
+  }
+}
 
 }  // namespace
 
@@ -49,6 +57,11 @@ Status FamilyList::Read(const std::string& db_path) {
   ManifestState state;
   Status status =
       ReadManifest(Env::Default(), db_path, ForAllFamilies(nullptr), &state);
+  if (status.IsNotFound() &&
+      Env::Default()->FileExists(CurrentFileName(db_path)).IsNotFound()) {
+    status = Status::Corruption(CurrentFileName(db_path),
+                                "is missing; varve repair may help");
+  }
   if (!status.ok()) return status;
   for (const auto& family : state.families) {
     entries_.push_back({family->id, family->name, family->comparator_name,
@@ -116,14 +129,43 @@ Options StoredOptions::Of(const std::string& family,
 
 // ---- Database ---------------------------------------------------------------
 
-Status Database::OpenToRead(const CommandLine& line) {
-  const Status status = RequireDatabase(line);
-  return status.ok() ? Open(line, nullptr, true) : status;
+// Keeps the errors that a database reports.
+class Database::ErrorList final : public Logger {
+ public:
+  void Logv(LogLevel level, const char* format, va_list arguments) override {
+    if (level < LogLevel::kError) return;
+    char line[kMaxLineBytes];
+    vsnprintf(line, sizeof(line), format, arguments);
+    MutexLock lock(&mu_);
+    lines_.emplace_back(line);
+  }
+  std::vector<std::string> lines() const {
+    MutexLock lock(&mu_);
+    return lines_;
+  }
+
+ private:
+  static constexpr size_t kMaxLineBytes = 1024;
+
+  mutable Mutex mu_;
+  std::vector<std::string> lines_ VARVE_GUARDED_BY(mu_);
+};
+
+Status Database::OpenToRead(const Session& session) {
+  Status status = RequireDatabase(session.line);
+  if (status.ok()) status = Open(session.line, nullptr, true);
+  PrintWarnings(session, errors());
+  return status;
 }
 
-Status Database::OpenToWrite(const CommandLine& line) {
-  const Status status = RequireDatabase(line);
-  return status.ok() ? Open(line, nullptr, false) : status;
+Status Database::OpenToWrite(const Session& session) {
+  Status status = RequireDatabase(session.line);
+  if (status.ok()) status = RequireUpdates(session);
+  return status.ok() ? Open(session.line, nullptr, false) : status;
+}
+
+std::vector<std::string> Database::errors() const {
+  return errors_ == nullptr ? std::vector<std::string>() : errors_->lines();
 }
 
 Status Database::Open(const CommandLine& line, const ChangeOptions& change,
@@ -154,7 +196,12 @@ Status Database::OpenOnce(const CommandLine& line, const ChangeOptions& change,
     // The operator of another family could be another one. Without it, the
     // operands there stay as they are.
     if (line.Has("merge_operator") && name == wanted) {
-      options.merge_operator = FindMergeOperator(line.Text("merge_operator"));
+      const auto named = FindMergeOperator(line.Text("merge_operator"));
+      // The stored one may have parameters, such as a delimiter.
+      if (options.merge_operator == nullptr ||
+          std::string_view(options.merge_operator->Name()) != named->Name()) {
+        options.merge_operator = named;
+      }
     }
     return options;
   };
@@ -179,6 +226,11 @@ Status Database::OpenOnce(const CommandLine& line, const ChangeOptions& change,
   }
   if (families.empty()) add(kDefaultColumnFamilyName);
   DBOptions db_options = options_of(kDefaultColumnFamilyName);
+  // An opening for writing directs them to the file LOG.
+  if (read_only) {
+    errors_ = std::make_shared<ErrorList>();
+    db_options.info_log = errors_;
+  }
   const bool exists =
       wanted == kDefaultColumnFamilyName || list.Find(wanted) != nullptr;
   if (!exists) {
@@ -234,6 +286,69 @@ Status Database::Create(const ColumnFamilyOptions& options,
   const Status status = db_->CreateColumnFamily(options, name, handle);
   if (status.ok()) handles_.emplace_back(*handle);
   return status;
+}
+
+Status ChooseMergeOperator(Session* session,
+                           std::shared_ptr<MergeOperator>* merge_operator) {
+  const CommandLine& line = session->line;
+  FamilyList list;
+  ReadUnlocked(session->db(), [&] {
+    return list.Read(session->db());
+  }).IgnoreError();
+  const std::string family = line.Has("family")
+                                 ? list.Meant(line.Text("family"))
+                                 : kDefaultColumnFamilyName;
+  *merge_operator =
+      StoredOptions(session->db()).Of(family, line).merge_operator;
+  if (!line.Has("merge_operator")) return Status::OK();
+  const auto named = FindMergeOperator(line.Text("merge_operator"));
+  if (*merge_operator == nullptr) *merge_operator = named;
+  const std::string stored = (*merge_operator)->Name();
+  if (stored == named->Name()) return Status::OK();
+  return session->WrongUse("--merge_operator is " + std::string(named->Name()) +
+                           ", but column family " + Escaped(family) + " has " +
+                           stored + " by the OPTIONS file");
+}
+
+namespace {
+
+// Returns the errors of the command's database. Returns none if it cannot be
+// read, or is open in another process.
+std::vector<std::string> ErrorsOf(const Session& session) {
+  if (!FindHolder(session.line).empty()) return {};
+  // A family that is missing makes no difference.
+  CommandLine line = session.line;
+  for (const char* const option :
+       {"family", "merge_operator", "prefix", "ttl", "create_if_missing"}) {
+    line.options.erase(option);
+  }
+  Database db;
+  if (!db.Open(line, nullptr, /*read_only=*/true).ok()) {
+    // `prepared` need not be told.
+    line.options["ignore_case"] = "";
+    db.Open(line, nullptr, /*read_only=*/true).IgnoreError();
+  }
+  return db.errors();
+}
+
+}  // namespace
+
+Status RefuseErrors(const Session& session,
+                    const std::vector<std::string>& errors) {
+  PrintWarnings(session, errors);
+  if (errors.empty() || session.line.Has("accept_loss")) return Status::OK();
+  return Status::Corruption(
+      session.db(),
+      "lacks updates, and was not changed: varve repair saves what can be read "
+      "of them; --accept_loss goes on without them");
+}
+
+void WarnOfErrors(const Session& session) {
+  PrintWarnings(session, ErrorsOf(session));
+}
+
+Status RequireUpdates(const Session& session) {
+  return RefuseErrors(session, ErrorsOf(session));
 }
 
 Status Database::Close() {

@@ -15,6 +15,7 @@
 #include "tools/varve/varve_command_line.h"
 #include "varve/column_family.h"
 #include "varve/db.h"
+#include "varve/merge_operator.h"
 #include "varve/options.h"
 #include "varve/status.h"
 
@@ -97,15 +98,17 @@ class Database {
   Database& operator=(const Database&) = delete;
 
   // Opens the database for reading only. Families whose comparator is unknown
-  // are left out, unless --family names one.
-  Status OpenToRead(const CommandLine& line);
-  // Opens it for writing. With --create_if_missing, creates the database and
-  // the family of --family if they do not exist. Returns NotSupported if a
-  // family's comparator is unknown.
-  Status OpenToWrite(const CommandLine& line);
+  // are left out, unless --family names one. Prints a warning if updates may be
+  // lost.
+  Status OpenToRead(const Session& session);
+  // Opens it for writing, after RequireUpdates. With --create_if_missing,
+  // creates the database and the family of --family if they do not exist.
+  // Returns NotSupported if a family's comparator is unknown.
+  Status OpenToWrite(const Session& session);
   // Changes the options of the database and of a family.
   using ChangeOptions = std::function<void(Options*)>;
-  // Opens it with other options than the stored ones and the command line's.
+  // Opens it with other options than the stored ones and the command line's,
+  // and prints nothing.
   Status Open(const CommandLine& line, const ChangeOptions& change,
               bool read_only);
 
@@ -124,6 +127,9 @@ class Database {
   const std::vector<std::unique_ptr<ColumnFamilyHandle>>& families() const {
     return handles_;
   }
+  // Returns what an opening for reading only found wrong without failing, such
+  // as updates that may be lost, a line each.
+  std::vector<std::string> errors() const;
   // Returns NotSupported, with its name, if a family was left out.
   const Status& left_out() const { return left_out_; }
   // Adds a family to a database that is open for writing. `handle` is valid
@@ -142,6 +148,25 @@ class Database {
   std::vector<std::unique_ptr<ColumnFamilyHandle>> handles_;
   ColumnFamilyHandle* family_ = nullptr;
   Status left_out_;
+  class ErrorList;
+  std::shared_ptr<ErrorList> errors_;
 };
+
+// Sets *merge_operator to the one that the command's family has: the stored
+// one, or else the one of --merge_operator, or null. Returns an error in the
+// use of the program if both are there and have different names.
+Status ChooseMergeOperator(Session* session,
+                           std::shared_ptr<MergeOperator>* merge_operator);
+
+// Prints a warning of each error, and returns Corruption if there is one,
+// unless the command has --accept_loss.
+Status RefuseErrors(const Session& session,
+                    const std::vector<std::string>& errors);
+// Prints a warning of each error of the command's database.
+void WarnOfErrors(const Session& session);
+// As RefuseErrors, for the database of a command that is to be opened for
+// writing, or to be copied. Changes nothing. If it cannot be read, or is open
+// in another process, returns OK, since the opening that follows fails.
+Status RequireUpdates(const Session& session);
 
 }  // namespace varve

@@ -8,8 +8,8 @@
 #include "tools/varve/varve_database.h"
 #include "tools/varve/varve_json.h"
 #include "tools/varve/varve_lines.h"
-#include "tools/varve/varve_live.h"
 #include "tools/varve/varve_text.h"
+#include "util/bytes/coding.h"
 #include "varve/write_batch.h"
 
 namespace varve {
@@ -41,9 +41,27 @@ Status WriteAndClose(Database* db, WriteBatch* batch, Session* session) {
   return status;
 }
 
-// Writes what `add` makes of the operands KEY and VALUE.
+// Refuses an operand of uint64add that is no number, which would count as 0.
+Status CheckNumber(Session* session, const std::string& value) {
+  uint64_t number = 0;
+  if (value.size() == sizeof(number)) return Status::OK();
+  std::string bytes;
+  PutFixed64(&bytes, ParseNumber(value, 10, &number) ? number : 1);
+  const auto hex = [](const std::string& text) {
+    return "0x" + Slice(text).ToString(/*hex=*/true);
+  };
+  return session->WrongUse("uint64add takes a number of 8 bytes, not of " +
+                           std::to_string(value.size()) + ": type --hex " +
+                           hex(session->operand(0)) + " " + hex(bytes) +
+                           " to add " +
+                           std::to_string(DecodeFixed64(bytes.data())));
+}
+
+using CheckValue = Status (*)(Session* session, const std::string& value);
+
+// Writes what `add` makes of the operands KEY and VALUE. `check` may be null.
 template <typename Add>
-Status WriteValue(Session* session, Add add) {
+Status WriteValue(Session* session, Add add, CheckValue check = nullptr) {
   const std::string& key = session->operand(0);
   std::string value;
   Status status;
@@ -54,8 +72,9 @@ Status WriteValue(Session* session, Add add) {
   } else {
     value = session->operand(1);
   }
+  if (status.ok() && check != nullptr) status = check(session, value);
   Database db;
-  if (status.ok()) status = db.OpenToWrite(session->line);
+  if (status.ok()) status = db.OpenToWrite(*session);
   if (!status.ok()) return status;
   WriteBatch batch;
   add(&batch, db.family(), key, value);
@@ -86,7 +105,8 @@ Status ParsePair(const LineReader& reader, const Slice& line,
   return Status();
 }
 
-Status PutLines(Database* db, Session* session) {
+// Adds the number of entries that were written to *written.
+Status PutLines(Database* db, Session* session, uint64_t* written) {
   LineReader reader(session->in, "standard input");
   Progress progress(*session);
   WriteBatch batch;
@@ -102,6 +122,7 @@ Status PutLines(Database* db, Session* session) {
     if (batch.ApproximateSize() < kBatchBytes) continue;
     status = db->get()->Write(WriteOptions(), &batch);
     if (!status.ok()) return status;
+    *written = count;
     batch.Clear();
     if (progress.Due()) progress.Show(std::to_string(count) + " entries");
   }
@@ -146,7 +167,7 @@ Status PrintOperands(Database* db, Session* session) {
 
 Status RunGet(Session* session) {
   Database db;
-  Status status = db.OpenToRead(session->line);
+  Status status = db.OpenToRead(*session);
   if (!status.ok()) return status;
   if (session->line.Has("operands")) {
     status = PrintOperands(&db, session);
@@ -178,30 +199,25 @@ Status RunPut(Session* session) {
 }
 
 Status RunMerge(Session* session) {
-  const CommandLine& line = session->line;
-  if (!line.Has("merge_operator")) {
-    FamilyList list;
-    ReadUnlocked(session->db(), [&] {
-      return list.Read(session->db());
-    }).IgnoreError();
-    const std::string family = line.Has("family")
-                                   ? list.Meant(line.Text("family"))
-                                   : kDefaultColumnFamilyName;
-    if (StoredOptions(session->db()).Of(family, line).merge_operator ==
-        nullptr) {
-      return session->WrongUse(
-          "--merge_operator=OP is missing, and the OPTIONS file names none");
-    }
+  std::shared_ptr<MergeOperator> merge_operator;
+  const Status status = ChooseMergeOperator(session, &merge_operator);
+  if (!status.ok()) return status;
+  if (merge_operator == nullptr) {
+    return session->WrongUse(
+        "--merge_operator=OP is missing, and the OPTIONS file names none");
   }
-  return WriteValue(session, [](WriteBatch* batch, ColumnFamilyHandle* family,
-                                const Slice& key, const Slice& value) {
-    batch->Merge(family, key, value);
-  });
+  const bool adds =
+      std::string_view(merge_operator->Name()) == "UInt64AddOperator";
+  return WriteValue(
+      session,
+      [](WriteBatch* batch, ColumnFamilyHandle* family, const Slice& key,
+         const Slice& value) { batch->Merge(family, key, value); },
+      adds ? CheckNumber : nullptr);
 }
 
 Status RunDelete(Session* session) {
   Database db;
-  const Status status = db.OpenToWrite(session->line);
+  const Status status = db.OpenToWrite(*session);
   if (!status.ok()) return status;
   WriteBatch batch;
   batch.Delete(db.family(), session->operand(0));
@@ -212,7 +228,7 @@ Status RunDeleteRange(Session* session) {
   const std::string& from = session->operand(0);
   const std::string& to = session->operand(1);
   Database db;
-  const Status status = db.OpenToWrite(session->line);
+  const Status status = db.OpenToWrite(*session);
   if (!status.ok()) return status;
   // Case-insensitive keys may have another order.
   if (!session->line.Has("ignore_case") &&
@@ -227,9 +243,15 @@ Status RunDeleteRange(Session* session) {
 Status RunBatchPut(Session* session) {
   const std::vector<std::string>& operands = session->line.operands;
   Database db;
-  const Status status = db.OpenToWrite(session->line);
+  Status status = db.OpenToWrite(*session);
   if (!status.ok()) return status;
-  if (operands.empty()) return PutLines(&db, session);
+  if (operands.empty()) {
+    uint64_t written = 0;
+    status = PutLines(&db, session, &written);
+    return status.ok() ? status
+                       : status.Annotate(std::to_string(written) +
+                                         " entries stay written");
+  }
   WriteBatch batch;
   for (size_t i = 0; i < operands.size(); i += 2) {
     batch.Put(db.family(), operands[i], operands[i + 1]);

@@ -70,7 +70,7 @@ Status List(Session* session) {
 
 Status Create(const std::string& name, Session* session) {
   Database db;
-  Status status = db.OpenToWrite(session->line);
+  Status status = db.OpenToWrite(*session);
   if (!status.ok()) return status;
   ColumnFamilyHandle* handle = nullptr;
   status = db.Create(StoredOptions(session->db()).Of(name, session->line), name,
@@ -80,7 +80,7 @@ Status Create(const std::string& name, Session* session) {
 
 Status Drop(const std::string& name, Session* session) {
   Database db;
-  Status status = db.OpenToWrite(session->line);
+  Status status = db.OpenToWrite(*session);
   if (!status.ok()) return status;
   ColumnFamilyHandle* const family = db.FindMeant(name);
   if (family == nullptr) {

@@ -103,6 +103,81 @@ class WarningList final : public Logger {
 
 namespace {
 
+// The properties of GetProperty in varve/db.h, without "varve.".
+constexpr const char* kProperties[] = {
+    "num-files-at-level<N>",
+    "levelstats",
+    "cfstats",
+    "dbstats",
+    "stats",
+    "compression-ratio-at-level<N>",
+    "aggregated-table-properties",
+    "aggregated-table-properties-at-level<N>",
+    "sstables",
+    "num-immutable-mem-table",
+    "num-entries-active-mem-table",
+    "num-entries-imm-mem-tables",
+    "num-deletes-active-mem-table",
+    "num-deletes-imm-mem-tables",
+    "mem-table-flush-pending",
+    "compaction-pending",
+    "num-running-flushes",
+    "num-running-compactions",
+    "background-errors",
+    "is-read-only",
+    "cur-size-active-mem-table",
+    "cur-size-all-mem-tables",
+    "size-all-mem-tables",
+    "num-immutable-mem-table-flushed",
+    "approximate-memory-usage",
+    "estimate-table-readers-mem",
+    "estimate-num-keys",
+    "estimate-pending-compaction-bytes",
+    "base-level",
+    "num-snapshots",
+    "oldest-snapshot-sequence",
+    "oldest-snapshot-time",
+    "oldest-snapshot",
+    "dead-ranges",
+    "num-live-versions",
+    "current-super-version-number",
+    "estimate-oldest-key-time",
+    "total-sst-files-size",
+    "live-sst-files-size",
+    "estimate-live-data-size",
+    "min-log-number-to-keep",
+    "oldest-log",
+    "column-families",
+    "is-file-deletions-enabled",
+    "block-cache-capacity",
+    "block-cache-usage",
+    "block-cache-pinned-usage",
+    "is-write-stopped",
+    "is-write-stalled",
+    "actual-delayed-write-rate",
+    "io-path",
+    "wal-path",
+    "statistics",
+    "options-statistics",
+    "prometheus",
+    "memory",
+    "memory-by-thread",
+    "statistics-path",
+    "statistics-memory",
+    "statistics-memory-reserved",
+    "trace-clock",
+};
+
+// Returns an error in the use of the program, and lists the properties.
+Status NoProperty(const std::string& name, Session* session) {
+  fputs("properties:\n", session->err);
+  for (const char* const known : kProperties) {
+    fprintf(session->err, "  varve.%s\n", known);
+  }
+  return session->WrongUse("there is no property '" + name +
+                           "'; those above are all");
+}
+
 // Prints a line for each sample of a page of Prometheus's format.
 void PrintSamples(const std::string& page, TextOutput* out) {
   std::istringstream lines(page);
@@ -126,8 +201,7 @@ Status PrintStatsJson(Database* db, Session* session) {
   std::string text;
   if (const std::string* const name = session->line.Find("property")) {
     if (!db->get()->GetProperty(db->family(), *name, &text)) {
-      return session->WrongUse("there is no property '" + *name +
-                               "'; varve/db.h lists them");
+      return NoProperty(*name, session);
     }
     JsonLine(&out).Text("name", *name).Text("text", text);
   } else {
@@ -147,7 +221,7 @@ Status PrintStatsJson(Database* db, Session* session) {
 
 Status RunStats(Session* session) {
   Database db;
-  const Status status = db.OpenToRead(session->line);
+  const Status status = db.OpenToRead(*session);
   if (!status.ok()) return status;
   if (session->line.Has("json")) return PrintStatsJson(&db, session);
   std::vector<std::string> names = {"varve.stats", "varve.statistics"};
@@ -155,8 +229,7 @@ Status RunStats(Session* session) {
   for (const std::string& name : names) {
     std::string text;
     if (!db->GetProperty(db.family(), name, &text)) {
-      return session->WrongUse("there is no property '" + name +
-                               "'; varve/db.h lists them");
+      return NoProperty(name, session);
     }
     if (!text.ends_with('\n')) text += '\n';
     fwrite(text.data(), 1, text.size(), session->out);
@@ -208,6 +281,9 @@ Status RunRepair(Session* session) {
 Status RunCompact(Session* session) {
   const auto listener = std::make_shared<CompactionProgress>(*session);
   Status status = RequireDatabase(session->line);
+  std::shared_ptr<MergeOperator> merge_operator;
+  if (status.ok()) status = ChooseMergeOperator(session, &merge_operator);
+  if (status.ok()) status = RequireUpdates(*session);
   Database db;
   if (status.ok()) {
     status = db.Open(

@@ -45,6 +45,7 @@ Status Open(const Session& session, bool read_only,
 
 Status List(Session* session) {
   NoteHolder(*session);
+  WarnOfErrors(*session);
   std::unique_ptr<DBImpl> db;
   const Status status = Open(*session, /*read_only=*/true, &db);
   if (!status.ok()) return status;
@@ -68,7 +69,8 @@ Status List(Session* session) {
 
 Status Settle(const std::string& name, bool commits, Session* session) {
   std::unique_ptr<DBImpl> db;
-  Status status = Open(*session, /*read_only=*/false, &db);
+  Status status = RequireUpdates(*session);
+  if (status.ok()) status = Open(*session, /*read_only=*/false, &db);
   if (!status.ok()) return status;
   const WriteOptions options{.sync = true};
   status = commits ? db->CommitPrepared(options, name)

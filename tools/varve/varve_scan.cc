@@ -80,7 +80,7 @@ class EntryPrinter {
 
 Status RunScan(Session* session) {
   Database db;
-  Status status = db.OpenToRead(session->line);
+  Status status = db.OpenToRead(*session);
   if (!status.ok()) return status;
   const BoundedScan scan(session->line);
   const bool reverse = session->line.Has("reverse");
@@ -107,7 +107,7 @@ Status RunScan(Session* session) {
 
 Status RunCount(Session* session) {
   Database db;
-  Status status = db.OpenToRead(session->line);
+  Status status = db.OpenToRead(*session);
   if (!status.ok()) return status;
   const BoundedScan scan(session->line);
   std::unique_ptr<Iterator> iterator = scan.NewIterator(db, true);

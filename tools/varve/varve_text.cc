@@ -154,6 +154,14 @@ struct EncodeText {
   }
 };
 
+struct EncodeVisible {
+  char* operator()(const char** from, const char* end, char* to) const {
+    if (**from != '\\') return EncodeText()(from, end, to);
+    *to++ = *(*from)++;
+    return to;
+  }
+};
+
 struct EncodeQuoted {
   char* operator()(const char** from, const char* /*end*/, char* to) const {
     const char c = *(*from)++;
@@ -403,6 +411,10 @@ bool IsUtf8(const Slice& bytes) {
 }
 
 std::string Printable(const Slice& bytes) { return Encoded<EncodeText>(bytes); }
+
+std::string Visible(const Slice& bytes) {
+  return Encoded<EncodeVisible>(bytes);
+}
 
 std::string Escaped(const Slice& bytes) {
   return Encoded<EncodeEscaped>(bytes);

@@ -85,5 +85,8 @@ bool IsUtf8(const Slice& bytes);
 // messages that come from a file, since a terminal may interpret other bytes.
 std::string Printable(const Slice& bytes);
 std::string Escaped(const Slice& bytes);
+// As Printable, but a backslash stays one. Use it for whole messages, in which
+// bytes may be escaped already.
+std::string Visible(const Slice& bytes);
 
 }  // namespace varve

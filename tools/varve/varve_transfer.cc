@@ -98,7 +98,7 @@ class DumpReader {
     if (!ldb_ && !names_families_ && line != Slice(kHeader)) {
       status_ = lines_.Wrong(std::string("this is no dump: it does not begin "
                                          "with '") +
-                             kHeader + "'");
+                             kHeader + "' or '" + kFamiliesHeader + "'");
     }
   }
 
@@ -391,7 +391,7 @@ Status Ingest(DumpReader* reader, Session* session, Database* db) {
   for (bool more = true; more;) {
     more = ReadSome(reader, &entries);
     if (!reader->status().ok()) return reader->status();
-    if (db->get() == nullptr) status = db->OpenToWrite(session->line);
+    if (db->get() == nullptr) status = db->OpenToWrite(*session);
     if (status.ok()) status = families.Extend();
     if (!status.ok()) return status;
     batch.Clear();
@@ -477,7 +477,9 @@ void NoteOtherFamilies(const Database& db, const Session& session) {
 
 Status RunExportTo(Session* session) {
   Database db;
-  Status status = db.OpenToRead(session->line);
+  Status status = RequireDatabase(session->line);
+  if (status.ok()) status = db.Open(session->line, nullptr, true);
+  if (status.ok()) status = RefuseErrors(*session, db.errors());
   if (!status.ok()) return status;
   const bool is_all = session->line.Has("all_families");
   // A dump that leaves out one of all is no dump of all.
@@ -573,7 +575,7 @@ Status RunWriteSst(Session* session) {
 Status RunIngestSst(Session* session) {
   Status status = RequireDatabase(session->line);
   Database db;
-  if (status.ok()) status = db.OpenToWrite(session->line);
+  if (status.ok()) status = db.OpenToWrite(*session);
   if (!status.ok()) return status;
   IngestExternalFileOptions options;
   options.link_files = session->line.Has("link");
