@@ -12,8 +12,9 @@ import (
 // The cluster port is for clients of Redis Cluster. They learn from CLUSTER SLOTS
 // which node leads the shard of a slot, and ask that node. Another node answers
 // MOVED, by which clients learn of a move. Commands without keys are about the
-// shards that the node leads, because such clients ask all nodes in turns. On the
-// other port each node serves everything, as before.
+// shards that the node leads, because such clients ask all nodes in turns. FLUSHALL
+// and FLUSHDB are about all shards: one that moves meanwhile must not be left out. On
+// the other port each node serves everything, as before.
 
 // ClusterMap is what clients of the cluster port learn of the nodes.
 type ClusterMap struct {
@@ -34,7 +35,7 @@ type ClusterNode struct {
 // ClusterShard says who serves a shard.
 type ClusterShard struct {
 	Owner    uint64 // The node that clients should ask; 0 if there is none.
-	Led      bool   // Whether the owner leads it.
+	Led      bool   // Whether it has a leader, which may be a node without a cluster port.
 	Replicas []uint64
 }
 
@@ -143,7 +144,7 @@ func (c *client) redirectAll(tasks []task) string {
 
 var errNotKnown error = &coded{"LOADING", "this node does not know its cluster yet"}
 
-// shards are those that commands without keys are about, in order.
+// shards are those that commands which read without keys are about, in order.
 func (c *client) shards() ([]uint64, error) {
 	var shards []uint64
 	var known ClusterMap
@@ -175,7 +176,7 @@ var clusterCommands = map[string]struct {
 	words int
 	do    func(*client, *task, *ClusterMap)
 }{
-	"keyslot": {3, func(c *client, t *task, _ *ClusterMap) { c.out.Int(int64(SlotOf(t.args[2]))) }},
+	"keyslot": {3, nil}, // Needs no map.
 	"myid":    {2, func(c *client, _ *task, m *ClusterMap) { c.out.BulkString(m.self().ID) }},
 	"info":    {2, func(c *client, _ *task, m *ClusterMap) { c.out.Verbatim(m.info()) }},
 	"nodes":   {2, func(c *client, _ *task, m *ClusterMap) { c.out.Verbatim(m.lines()) }},
@@ -199,6 +200,9 @@ func (c *client) cluster(t *task) {
 		return
 	case len(t.args) != part.words:
 		c.fail(wrongNumber("cluster|" + name))
+		return
+	case part.do == nil:
+		c.out.Int(int64(SlotOf(t.args[2])))
 		return
 	}
 	m := c.server.store.Map()

@@ -196,10 +196,7 @@ func TestWhatACommandWithoutKeysIsAboutIsSplit(t *testing.T) {
 		}
 	}
 	cluster.expect("flushall", "+OK")
-	plain.expect("dbsize", ":20")
-	for number := 0; number < 10; number++ {
-		plain.expect("exists "+keyIn(1, number)+" "+keyIn(3, number), ":1")
-	}
+	plain.expect("dbsize", ":0") // A shard that has just moved would be left out by all.
 }
 
 func TestTheAnswersOfCLUSTER(t *testing.T) {
@@ -243,6 +240,7 @@ func TestTheAnswersOfCLUSTER(t *testing.T) {
 			t.Error(is, info, hello)
 		}
 		client.expect("config get cluster-enabled", fmt.Sprintf(`*["cluster-enabled" %q]`, is[2]))
+		client.expect("config get port", fmt.Sprintf(`*["port" "%d"]`, port(client.conn.RemoteAddr())))
 	}
 }
 
@@ -255,4 +253,5 @@ func TestAClusterThatIsNotKnownYet(t *testing.T) {
 	for _, request := range []string{"cluster slots", "dbsize", "scan 0"} {
 		cluster.expect(request, "-LOADING this node does not know its cluster yet")
 	}
+	cluster.expect("cluster keyslot foo", ":12182")
 }

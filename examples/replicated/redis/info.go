@@ -170,15 +170,15 @@ func (c *client) config(t *task) {
 
 func (c *client) configGet(t *task) {
 	options := &c.server.options
-	enabled := "no"
+	enabled, listener := "no", c.server.Addr()
 	if c.clustered {
-		enabled = "yes"
+		enabled, listener = "yes", c.server.ClusterAddr()
 	}
 	settings := map[string]string{
 		"maxclients": strconv.Itoa(options.MaxConnections), "databases": "1", "appendonly": "yes",
 		"save": "", "timeout": strconv.Itoa(int(options.IdleTimeout.Seconds())), "maxmemory": "0",
 		"maxmemory-policy": "noeviction", "proto-max-bulk-len": strconv.Itoa(machine.MaxValueBytes),
-		"cluster-enabled": enabled, "client-query-buffer-limit": strconv.Itoa(options.MaxRequest), "port": strconv.Itoa(port(c.server.Addr())),
+		"cluster-enabled": enabled, "client-query-buffer-limit": strconv.Itoa(options.MaxRequest), "port": strconv.Itoa(port(listener)),
 	}
 	var names []string
 	for name := range settings {

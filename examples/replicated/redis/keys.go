@@ -207,12 +207,7 @@ func (c *client) flush(t *task) {
 			return
 		}
 	}
-	shards, err := c.shards()
-	if err != nil {
-		c.failWith(err)
-		return
-	}
-	for _, shard := range shards {
+	for shard := uint64(1); shard <= c.server.store.Shards(); shard++ {
 		proposal := machine.NewProposal(nil, c.server.store.Now())
 		_, err := c.server.store.Propose(shard, machine.AppendOperation(proposal, machine.FlushAll, nil, nil))
 		if err != nil {
