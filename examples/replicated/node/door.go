@@ -53,8 +53,12 @@ func (n *Node) checkLayout() error {
 	if n.options.Announce == "" || n.hasSlots() {
 		return nil
 	}
-	return fmt.Errorf("%s is of a cluster that was created before there were slots, and cannot serve --cluster-listen: "+
-		"write a backup (NODE.BACKUP) and restore it (NODE.RESTORE) into a new cluster, which has them", n.options.Dir)
+	return noSlots(n.options.Dir + " is of a cluster")
+}
+
+func noSlots(what string) error {
+	return fmt.Errorf("%s that was created before there were slots, and cannot serve --cluster-listen: "+
+		"write a backup (NODE.BACKUP) and restore it (NODE.RESTORE) into a new cluster, which has them", what)
 }
 
 // freshFor is how long after its last message clients are sent to a node. A node that
@@ -74,7 +78,7 @@ func (n *Node) isFresh(number uint64) bool {
 // Two nodes must not send a client to each other while a leadership moves. So a
 // leader must have said itself that it leads, and a replica here must know the same.
 func (n *Node) Redirect(shard uint64, stale bool) string {
-	if stale && n.voting(shard) != nil {
+	if stale && !n.stopping.Load() && n.voting(shard) != nil {
 		return ""
 	}
 	n.mutex.RLock()
@@ -94,7 +98,17 @@ func (n *Node) Redirect(shard uint64, stale bool) string {
 	if !n.isFresh(leader) || one.Leader == 0 || one.Leader != one.Replica || running != nil && one.Replica != knows {
 		return ""
 	}
-	return said.Announce
+	return n.doorOf(leader)
+}
+
+// doorOf is the cluster port of another node, empty if it has none. One that has this
+// node's address has none: clients would be sent back here, again and again.
+func (n *Node) doorOf(number uint64) string {
+	announced := n.lastOf(number).status.Announce
+	if announced == n.options.Announce {
+		return ""
+	}
+	return announced
 }
 
 // farewellTime is how long a node that no longer leads sends clients to those that do.
@@ -107,25 +121,58 @@ func (n *Node) nodeID(number uint64) string {
 	return hex.EncodeToString(sum[:])
 }
 
+// hearsMost says whether this node is not cut off, and not just about to learn of the
+// others: it has heard most of the nodes lately, with itself.
+func (n *Node) hearsMost(d *Directory) bool {
+	heard := 0
+	for number := range d.Nodes {
+		if number == n.number || time.Since(n.lastOf(number).at) < freshFor {
+			heard++
+		}
+	}
+	return 2*heard > len(d.Nodes)
+}
+
+// SendsAway says whether there is another node to which clients of the cluster port
+// can be sent. If so, Leave should come before the end of their connections.
+func (n *Node) SendsAway() bool {
+	for number := range n.Directory().Nodes {
+		if number != n.number && n.options.Announce != "" && n.alive(number) {
+			return true
+		}
+	}
+	return false
+}
+
 // Map is for clients of the cluster port. A shard whose leader is not known, or has
-// no such port, is that of a node which passes requests on: the first one with a
-// replica if there is one.
+// no such port, is that of a node which passes requests on: the last known owner, or
+// else the first one with a replica if there is one. A node that does not hear most
+// others knows no nodes, since it would call itself the owner of all: its clients try
+// other nodes then. One that stops owns nothing, unless clients can go nowhere else.
 func (n *Node) Map() redis.ClusterMap {
 	d := n.Directory()
-	m := redis.ClusterMap{Epoch: d.Revision}
+	m := redis.ClusterMap{Epoch: d.Revision, Shards: make([]redis.ClusterShard, n.Shards())}
+	if !n.hearsMost(d) {
+		return m
+	}
 	doors := map[uint64]bool{} // Nodes that can be asked.
+	others := false
 	for _, number := range d.numbers() {
 		one := redis.ClusterNode{Number: number, ID: n.nodeID(number), Self: number == n.number, Up: n.isFresh(number)}
 		if one.Address = n.options.Announce; !one.Self {
-			one.Address = n.lastOf(number).status.Announce
+			one.Address = n.doorOf(number)
 		}
 		if one.Address != "" {
 			m.Nodes = append(m.Nodes, one)
 			doors[number] = one.Up
+			others = others || one.Up && !one.Self
 		}
 	}
+	if others && n.stopping.Load() {
+		doors[n.number] = false
+	}
 	for shard := uint64(1); shard <= n.Shards(); shard++ {
-		one := redis.ClusterShard{}
+		one := &m.Shards[shard-1]
 		if place := d.Places[shard]; place != nil {
 			for _, id := range sortedKeys(place.Replicas) {
 				if replica := place.Replicas[id]; replica.State == Voting && doors[replica.Node] {
@@ -139,19 +186,23 @@ func (n *Node) Map() redis.ClusterMap {
 			leader = n.number
 		}
 		one.Led = leader != 0
+		last, _ := n.owners.Load(shard)
+		owner, _ := last.(uint64)
 		switch {
 		case doors[leader]:
 			one.Owner = leader
+			n.owners.Store(shard, leader)
+		case doors[owner]:
+			one.Owner = owner
 		case len(one.Replicas) > 0:
 			one.Owner = one.Replicas[0]
 		default:
 			for _, other := range m.Nodes {
-				if other.Up && one.Owner == 0 {
+				if doors[other.Number] && one.Owner == 0 {
 					one.Owner = other.Number
 				}
 			}
 		}
-		m.Shards = append(m.Shards, one)
 	}
 	return m
 }

@@ -101,6 +101,7 @@ func TestClientsOfACluster(t *testing.T) {
 		do   func(*testing.T, map[uint64]*door)
 	}{
 		{"leaders are asked", testLeadersAreAsked}, {"replicas answer stale reads", testReplicasAnswer},
+		{"a node that stops sends readers away", testReadersOfAStoppingNode},
 		{"plain clients are served by any node", testPlainClients}, {"moves are followed", testMovesAreFollowed},
 		{"a node is lost", testANodeIsLost},
 	} {
@@ -293,6 +294,21 @@ func testReplicasAnswer(t *testing.T, nodes map[uint64]*door) {
 	}
 }
 
+func testReadersOfAStoppingNode(t *testing.T, nodes map[uint64]*door) {
+	await(t, "a reader is sent to the leader", func() bool {
+		for shard := uint64(1); shard <= doorShards; shard++ {
+			if leader := nodes[1].leaderNode(shard); leader == 2 || leader == 3 {
+				before := nodes[1].Redirect(shard, true)
+				nodes[1].stopping.Store(true)
+				after := nodes[1].Redirect(shard, true)
+				nodes[1].stopping.Store(false)
+				return before == "" && after == nodes[leader].options.Announce
+			}
+		}
+		return false
+	})
+}
+
 // Plain clients of the same nodes are sent nowhere.
 func testPlainClients(t *testing.T, nodes map[uint64]*door) {
 	for _, one := range nodes {
@@ -330,6 +346,14 @@ func TestAnOlderClusterKeepsItsMap(t *testing.T) {
 	awaitDirectory(t, older)
 	join := startNode(t, Options{Address: freeAddress(t), Join: address, Cluster: "older", Dir: t.TempDir()})
 	defer join.Stop()
+	// Who cannot serve its clients is refused before the cluster has registered it.
+	refused := Options{Address: freeAddress(t), Join: address, Announce: freeAddress(t), Dir: t.TempDir(), Timeout: 5 * time.Second}
+	if _, err := Start(refused); err == nil || !strings.Contains(err.Error(), "NODE.RESTORE") {
+		t.Fatal(err)
+	}
+	if d, err := older.readDirectory(); err != nil || len(d.Nodes) != 2 {
+		t.Fatal(asText(t, d), err)
+	}
 	newer := single(t, Options{Shards: 4})
 	differ := 0
 	for i := 0; i < 100; i++ {
@@ -343,6 +367,21 @@ func TestAnOlderClusterKeepsItsMap(t *testing.T) {
 	}
 	if differ == 0 {
 		t.Fatal("the maps are equal")
+	}
+}
+
+func TestALayoutThatIsNotKnownIsRefused(t *testing.T) {
+	options := Options{Address: freeAddress(t), Dir: t.TempDir(), RoundMS: 20, SnapshotEntries: 1000, Timeout: 5 * time.Second}
+	options.Peers = map[uint64]string{1: options.Address}
+	me := identity{Number: 1, Shards: 1, Token: "token", Cluster: "ours", Layout: 3, Peers: options.Peers, Replicas: 1}
+	if err := writeFile(filepath.Join(options.Dir, identityFile), me); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := Start(options); err == nil || !strings.Contains(err.Error(), "layout 3") {
+		if n != nil {
+			n.Stop()
+		}
+		t.Fatal(err)
 	}
 }
 

@@ -73,6 +73,7 @@ type Node struct {
 	host      *dragonboat.NodeHost
 	events    events
 	leaders   []atomic.Pointer[leadership] // By shard.
+	owners    sync.Map                     // By shard: the last known one in Map.
 	led       []atomic.Bool                // By shard: whether a message of its leader has come.
 	current   []atomic.Int64               // By shard: since `clock`, when the replica here was current.
 	transport transport
@@ -320,7 +321,7 @@ func (n *Node) Leave() {
 	n.awaitRequests()
 	n.sayGoodbye()
 	n.handOver() // What came while the others did not know yet that this node stops.
-	if n.options.Announce != "" {
+	if n.SendsAway() {
 		time.Sleep(farewellTime)
 	}
 }
@@ -393,7 +394,9 @@ func (n *Node) identify() (identity, error) {
 	path := filepath.Join(n.options.Dir, identityFile)
 	text, err := os.ReadFile(path)
 	if err == nil {
-		err = json.Unmarshal(text, &me)
+		if err = json.Unmarshal(text, &me); err == nil && me.Layout != layoutHash && me.Layout != layoutSlots {
+			err = fmt.Errorf("%s has layout %d, which this program does not know", path, me.Layout)
+		}
 	} else if os.IsNotExist(err) {
 		if me, err = n.newIdentity(); err == nil {
 			err = writeFile(path, me)
@@ -542,7 +545,15 @@ func (n *Node) join(me *identity) error {
 	for attempt := 0; ; attempt++ {
 		var reply JoinReply
 		through := nodes[attempt%len(nodes)]
-		err := n.callAt(through, "Join", request, &reply, 10*n.options.Timeout)
+		// Who cannot serve the cluster port is not registered.
+		var theirs Status
+		err := n.callAt(through, "Exchange", Status{Cluster: n.options.Cluster}, &theirs, n.options.Timeout)
+		if err == nil && n.options.Announce != "" && !strings.HasSuffix(theirs.Cluster, slotsMark) {
+			return noSlots("at " + through + " is a node of a cluster")
+		}
+		if err == nil {
+			err = n.callAt(through, "Join", request, &reply, 10*n.options.Timeout)
+		}
 		if err == nil && reply.Refused != "" {
 			return errors.New(reply.Refused)
 		}

@@ -173,6 +173,16 @@ func warnOfPeers(options *node.Options) {
 	if options.TLS.CAFile == "" && redis.CheckAddress(options.Address, nil) != nil {
 		slog.Warn("nodes trust everyone who reaches this port", "address", options.Address)
 	}
+	if announcesLoopback(options) {
+		slog.Warn("other machines cannot reach the announced cluster port: set --cluster-announce", "address", options.Announce)
+	}
+}
+
+// announcesLoopback says whether clients are sent to an address of their own machine,
+// although the nodes are on several machines.
+func announcesLoopback(options *node.Options) bool {
+	return options.Announce != "" && redis.CheckAddress(options.Announce, nil) == nil &&
+		redis.CheckAddress(options.Address, nil) != nil
 }
 
 // hashPassword reads a password and prints how a file of users has it.

@@ -77,6 +77,7 @@ func main() {
 	}
 	if err == nil {
 		options.TLS.Adjust = clients.adjust
+		options.Announce = clients.announce
 		warnOfPeers(&options)
 	}
 	if err != nil {
@@ -85,7 +86,6 @@ func main() {
 	}
 	options.Fatal, options.ReserveBytes = fatal, *reserve<<20
 	options.Peers, options.MaxRequest = members, clients.options.MaxRequest
-	options.Announce = clients.announce
 	if err := run(options, *watch, &clients); err != nil {
 		slog.Error("the node ends", "error", err)
 		os.Exit(1)
@@ -170,7 +170,7 @@ func run(options node.Options, watch string, clients *clientFlags) error {
 			clients.reload()
 		case <-stop:
 			slog.Info("stopping", "node", n.Number())
-			if options.Announce != "" {
+			if n.SendsAway() {
 				n.Leave() // While clients can still be told where to go.
 			}
 			server.Close()
