@@ -6,10 +6,9 @@
 #include <regex>
 
 #include "test/testing/directory.h"
+#include "test/testing/engines/db_bench_runner.h"
 #include "test/testing/fixtures_dir.h"
-#include "test/testing/run_tool.h"
 #include "test/testing/status_checks.h"
-#include "test/testing/temp_dir.h"
 #include "test/testing/test_headers.h"
 #include "tools/db_bench/engine_adapter.h"
 #include "tools/db_bench/rocksdb/stats_text.h"
@@ -26,14 +25,8 @@ using testing::ContainsRegex;
 using testing::HasSubstr;
 using testing::Not;
 
-class DbBenchFlagsTest : public testing::Test {
+class DbBenchFlagsTest : public testing::Test, protected test::DbBenchRunner {
  protected:
-  ToolResult RunBench(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(),
-                     {VARVE_DB_BENCH_PATH, "--db=" + database_, "--num=1000"});
-    return RunTool(arguments);
-  }
-
   // Runs what must end well, and returns its output.
   std::string Out(const std::vector<std::string>& arguments) {
     const ToolResult result = RunBench(arguments);
@@ -45,9 +38,6 @@ class DbBenchFlagsTest : public testing::Test {
     std::unique_ptr<Engine> engine;
     return NewEngine(name, &engine).ok();
   }
-
-  test::TempDir directory_;
-  std::string database_ = directory_.Sub("db");
 };
 
 TEST_F(DbBenchFlagsTest, ThePageHasTheTablesOfTheTool) {

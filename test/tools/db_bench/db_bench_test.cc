@@ -6,25 +6,17 @@
 #include <regex>
 
 #include "test/testing/directory.h"
-#include "test/testing/run_tool.h"
-#include "test/testing/temp_dir.h"
+#include "test/testing/engines/db_bench_runner.h"
 #include "test/testing/test_headers.h"
 #include "tools/db_bench/engine_adapter.h"
 
 namespace varve {
 namespace {
 
-using test::RunTool;
 using test::ToolResult;
 
-class DbBenchTest : public testing::Test {
+class DbBenchTest : public testing::Test, protected test::DbBenchRunner {
  protected:
-  ToolResult RunBench(std::vector<std::string> arguments) {
-    arguments.insert(arguments.begin(),
-                     {VARVE_DB_BENCH_PATH, "--db=" + database_, "--num=1000"});
-    return RunTool(arguments);
-  }
-
   // Whether a line of figures for the benchmark was printed.
   static bool HasResult(const ToolResult& result, const std::string& name) {
     const std::regex line("(^|\n)" + name +
@@ -41,9 +33,6 @@ class DbBenchTest : public testing::Test {
     }
     return names;
   }
-
-  test::TempDir directory_;
-  std::string database_ = directory_.Sub("db");
 };
 
 TEST_F(DbBenchTest, RunsEachBenchmark) {
