@@ -200,6 +200,8 @@ class BasicBlinkTree {
       // The next entries are probably not in the processor's cache.
       if (index_ + kAhead < count_) {
         __builtin_prefetch(entries_[index_ + kAhead]);
+      } else if (index_ + kAhead == count_) {
+        PrefetchNextNode();
       }
       if (++index_ == count_) NextNode();
     }
@@ -227,6 +229,8 @@ class BasicBlinkTree {
     class LeafCursor;
     class Window;
 
+    void PrefetchAhead() const;
+    void PrefetchNextNode() const;
     void NextNode();
     void PrevNode();
     size_t CountDeadBefore(const DeadWalk& walk, size_t* deletions) const;

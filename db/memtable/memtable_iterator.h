@@ -34,6 +34,10 @@ class MemTableIterator final : public InternalIterator {
     iterator_.Seek(internal_key);
     Load();
   }
+  void PrepareSeek(const Slice& internal_key, int step) override {
+    if (step == 0) iterator_.Seek(internal_key);
+  }
+  void FinishSeek(const Slice& /*internal_key*/) override { Load(); }
   void SeekForPrev(const Slice& internal_key) override {
     iterator_.Seek(internal_key);
     if (!iterator_.Valid()) iterator_.SeekToLast();

@@ -47,6 +47,14 @@ class LevelIterator final : public InternalIterator {
     }
     SkipForward();
   }
+  void PrepareSeek(const Slice& internal_key, int step) override {
+    if (step == 0) OpenFile(FindFile(*comparator_, *files_, internal_key));
+    if (open_) file_.PrepareSeek(internal_key, step);
+  }
+  void FinishSeek(const Slice& internal_key) override {
+    if (open_) file_.FinishSeek(internal_key);
+    SkipForward();
+  }
   void SeekForPrev(const Slice& internal_key) override {
     const size_t index = FindFile(*comparator_, *files_, internal_key);
     if (index == files_->size()) {

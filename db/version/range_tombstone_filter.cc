@@ -53,6 +53,14 @@ class RangeTombstoneFilter final : public InternalIterator {
     source_->Seek(internal_key);
     SkipForward();
   }
+  void PrepareSeek(const Slice& internal_key, int step) override {
+    source_->PrepareSeek(internal_key, step);
+  }
+  void FinishSeek(const Slice& internal_key) override {
+    BeginSeek();
+    source_->FinishSeek(internal_key);
+    SkipForward();
+  }
   void SeekForPrev(const Slice& internal_key) override {
     BeginSeek();
     source_->SeekForPrev(internal_key);

@@ -261,26 +261,31 @@ void Block::Free() {
   FreeBlockMemory(this, size, huge_pages);
 }
 
-uint32_t Block::LowerBound(const InternalKeyComparator& comparator,
-                           const Slice& user_key, uint64_t trailer) const {
-  Slice rest = user_key;
+Block::Range Block::Narrow(const Slice& user_key) const {
+  Range range{user_key, 0, entry_count_};
   if (prefix_size_ > 0) {
     // In bytewise order the common prefix is compared once.
     const Slice prefix = Prefix();
     const size_t common = std::min(prefix.size(), user_key.size());
     const int r =
         common == 0 ? 0 : memcmp(user_key.data(), prefix.data(), common);
-    if (r > 0) return entry_count_;
-    if (r < 0 || common < prefix.size()) return 0;
-    rest.remove_prefix(prefix_size_);
+    if (r > 0) return {{}, entry_count_, entry_count_};
+    if (r < 0 || common < prefix.size()) return {};
+    range.rest.remove_prefix(prefix_size_);
   }
-  uint32_t left = 0;
-  uint32_t right = entry_count_;
-  if (has_fingerprints_) NarrowBySamples(rest, &left, &right);
+  if (has_fingerprints_) NarrowBySamples(&range);
+  return range;
+}
+
+uint32_t Block::LowerBoundIn(const Range& range,
+                             const InternalKeyComparator& comparator,
+                             uint64_t trailer) const {
+  uint32_t left = range.begin;
+  uint32_t right = range.end;
   while (left < right) {
     const uint32_t middle = left + (right - left) / 2;
     const Entry entry = EntryAt(middle);
-    const int r = comparator.CompareUser(entry.rest, rest);
+    const int r = comparator.CompareUser(entry.rest, range.rest);
     if (r < 0 || (r == 0 && entry.trailer > trailer)) {
       left = middle + 1;
     } else {
@@ -290,9 +295,8 @@ uint32_t Block::LowerBound(const InternalKeyComparator& comparator,
   return left;
 }
 
-void Block::NarrowBySamples(const Slice& rest, uint32_t* left,
-                            uint32_t* right) const {
-  const uint32_t wanted = SampleOf(rest);
+void Block::NarrowBySamples(Range* range) const {
+  const uint32_t wanted = SampleOf(range->rest);
   const char* const samples =
       base() + kFingerprintsAt + 16 * size_t{fingerprint_groups_};
   const uint32_t count = (entry_count_ + kSampleStep - 1) / kSampleStep;
@@ -305,12 +309,13 @@ void Block::NarrowBySamples(const Slice& rest, uint32_t* left,
     below += sample < wanted;
     not_above += sample <= wanted;
   }
-  *left = below == 0 ? 0 : (below - 1) * kSampleStep + 1;
-  *right = std::min(not_above * kSampleStep, entry_count_);
+  range->begin = below == 0 ? 0 : (below - 1) * kSampleStep + 1;
+  range->end = std::min(not_above * kSampleStep, entry_count_);
   // Prefetches all entries that may be compared; most are neighbors.
-  if (*left >= entry_count_) return;
-  const char* const from = base() + Offset(*left);
-  const char* const to = base() + Offset(std::min(*right, entry_count_ - 1));
+  if (range->begin >= entry_count_) return;
+  const char* const from = base() + Offset(range->begin);
+  const char* const to =
+      base() + Offset(std::min(range->end, entry_count_ - 1));
   for (size_t i = 0; i < kSeekPrefetchLines && from + 64 * i < to + 64; ++i) {
     __builtin_prefetch(from + 64 * i);
   }

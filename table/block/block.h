@@ -123,7 +123,29 @@ class alignas(64) Block {
 
   // Returns the first entry at or after the internal key, or EntryCount().
   uint32_t LowerBound(const InternalKeyComparator& comparator,
-                      const Slice& user_key, uint64_t trailer) const;
+                      const Slice& user_key, uint64_t trailer) const {
+    return LowerBoundIn(Narrow(user_key), comparator, trailer);
+  }
+  // The two steps of LowerBound. The first one prefetches the entries that the
+  // second one compares.
+  struct Range {
+    Slice rest;          // Of the user key, after the block's prefix.
+    uint32_t begin = 0;  // The result is from begin to end, both included.
+    uint32_t end = 0;
+  };
+  Range Narrow(const Slice& user_key) const;
+  uint32_t LowerBoundIn(const Range& range,
+                        const InternalKeyComparator& comparator,
+                        uint64_t trailer) const;
+  // Prefetches the lines that a pin and Narrow access first. The block may be
+  // freed; then prefetching its memory has no visible effect.
+  static void PrefetchForSeek(const Block* block) {
+    const char* const line = reinterpret_cast<const char*>(block);
+    __builtin_prefetch(line, 1);
+    for (size_t i = 1; i < kHeaderLinesOfSeek; ++i) {
+      __builtin_prefetch(line + 64 * i);
+    }
+  }
 
   // ---- Use ----
 
@@ -180,6 +202,7 @@ class alignas(64) Block {
   static constexpr uint32_t kSampleStep = 4;
   static constexpr uint32_t kSamplesPerGroup = 16 / kSampleStep;
   static constexpr size_t kSeekPrefetchLines = 12;
+  static constexpr size_t kHeaderLinesOfSeek = 8;
 
   const char* base() const { return reinterpret_cast<const char*>(this); }
   // Returns the first bytes of the rest of a user key as a number with the same
@@ -193,10 +216,8 @@ class alignas(64) Block {
     }
     return __builtin_bswap32(bytes);
   }
-  // Sets the range of entries that contains the first one at or after a key,
-  // from the samples.
-  void NarrowBySamples(const Slice& rest, uint32_t* left,
-                       uint32_t* right) const;
+  // Narrows the range of entries from the samples.
+  void NarrowBySamples(Range* range) const;
   uint32_t Offset(uint32_t i) const {
     const char* offsets = base() + offsets_at_;
     return wide_offsets_ ? DecodeFixed32(offsets + 4 * size_t{i})
@@ -323,6 +344,15 @@ class BlockIterator {
     LoadAt(block_->LowerBound(*comparator_, ExtractUserKey(internal_key),
                               ExtractTrailer(internal_key)));
   }
+  // Seek in two steps, as Block has them. REQUIRES: the iterator is attached to
+  // the same block in both, and the key's memory is unchanged.
+  void PrepareSeek(const Slice& internal_key) {
+    range_ = block_->Narrow(ExtractUserKey(internal_key));
+  }
+  void FinishSeek(const Slice& internal_key) {
+    LoadAt(block_->LowerBoundIn(range_, *comparator_,
+                                ExtractTrailer(internal_key)));
+  }
   // Moves to the last entry at or before the internal key.
   void SeekForPrev(const Slice& internal_key);
   // REQUIRES for all of these: Valid().
@@ -387,6 +417,7 @@ class BlockIterator {
   const InternalKeyComparator* comparator_ = nullptr;
   uint32_t index_ = 0;
   uint32_t count_ = 0;
+  Block::Range range_;  // Of the seek between its two steps.
   // The key points into the block if the block has it in full. Otherwise it
   // points into the buffer, which begins with the block's prefix.
   IteratorPosition position_;

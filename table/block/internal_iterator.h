@@ -37,6 +37,16 @@ class InternalIterator : public InArena {
   virtual void Seek(const Slice& internal_key) = 0;
   // Moves to the last entry at or before the internal key.
   virtual void SeekForPrev(const Slice& internal_key) = 0;
+  // Seek in steps, for a caller that seeks in several sources. A step
+  // prefetches what the next step reads. So if each source takes a step before
+  // one takes the next, their cache misses overlap. PrepareSeek is called for
+  // the steps 0 to kSeekSteps - 1, and then FinishSeek, which moves as Seek
+  // does. The key is the same in all, and nothing else is called in between;
+  // the iterator is not positioned then. A seek may end after any step, if
+  // another one begins.
+  static constexpr int kSeekSteps = 3;
+  virtual void PrepareSeek(const Slice& /*internal_key*/, int /*step*/) {}
+  virtual void FinishSeek(const Slice& internal_key) { Seek(internal_key); }
   // REQUIRES for all of these: Valid().
   virtual void Next() = 0;
   virtual void Prev() = 0;

@@ -62,8 +62,13 @@ class MergingIterator final : public InternalIterator {
             [](InternalIterator* child) { child->SeekToLast(); });
   }
   void Seek(const Slice& internal_key) override {
+    for (int step = 0; step < kSeekSteps; ++step) {
+      for (Child& child : children_) {
+        child.iterator->PrepareSeek(internal_key, step);
+      }
+    }
     MoveAll(Direction::kForward, [&internal_key](InternalIterator* child) {
-      child->Seek(internal_key);
+      child->FinishSeek(internal_key);
     });
   }
   void SeekForPrev(const Slice& internal_key) override {

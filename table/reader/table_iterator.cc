@@ -249,6 +249,20 @@ void TableIterator::SkipDeadBackward(DeadWalk* walk) {
   }
 }
 
+template <typename SeekInBlock>
+[[gnu::always_inline]] inline void TableIterator::LandAt(
+    const Slice& internal_key, SeekInBlock seek) {
+  if (in_body_) {
+    body_entry_.Seek(internal_key);
+    if (CheckBody()) SkipEmptyForward();
+    return;
+  }
+  seek();
+  if (entry_.Valid()) prefetched_ = entry_.offset() & ~size_t{63};
+  SkipEmptyForward();
+  if (block_ && entry_.Valid()) PrefetchAhead(kSeekLines);
+}
+
 void TableIterator::Seek(const Slice& internal_key) {
   if (!EnterBlock(core_->index.Search(internal_key), true)) {
     if (core_->parts == nullptr) return;
@@ -256,15 +270,46 @@ void TableIterator::Seek(const Slice& internal_key) {
     ShowPart();
     return;
   }
-  if (in_body_) {
-    body_entry_.Seek(internal_key);
-    if (CheckBody()) SkipEmptyForward();
-    return;
+  LandAt(internal_key, [&] { entry_.Seek(internal_key); });
+}
+
+void TableIterator::PrepareSeek(const Slice& internal_key, int step) {
+  const TableIndex& index = core_->index;
+  // Ablations and parts of tables seek at the end.
+  if (!index.has_prefixes()) return;
+  switch (step) {
+    case 0:
+      sought_ = kUnknown;
+      if (index.FindNode(ExtractUserKey(internal_key), &place_, &sought_)) {
+        sought_ = kUnknown;
+      }
+      return;
+    case 1:
+      if (sought_ == kUnknown && !index.FindInNode(place_, &sought_)) {
+        sought_ = index.Find(internal_key);
+      }
+      // The block that is entered already needs no pin.
+      if (sought_ < index.size() &&
+          (sought_ != block_index_ || (!block_ && !in_body_))) {
+        // relaxed: as in PrefetchNextBlock.
+        const Block* const block =
+            index.slot(sought_).load(std::memory_order_relaxed);
+        if (block != nullptr) Block::PrefetchForSeek(block);
+      }
+      return;
+    default:
+      if (EnterBlock(sought_, true) && !in_body_) {
+        entry_.PrepareSeek(internal_key);
+      }
   }
-  entry_.Seek(internal_key);
-  if (entry_.Valid()) prefetched_ = entry_.offset() & ~size_t{63};
-  SkipEmptyForward();
-  if (block_ && entry_.Valid()) PrefetchAhead(kSeekLines);
+}
+
+void TableIterator::FinishSeek(const Slice& internal_key) {
+  if (!core_->index.has_prefixes()) {
+    Seek(internal_key);
+  } else if (block_ || in_body_) {
+    LandAt(internal_key, [&] { entry_.FinishSeek(internal_key); });
+  }
 }
 
 void TableIterator::SeekForPrev(const Slice& internal_key) {

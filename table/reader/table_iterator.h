@@ -44,6 +44,8 @@ class TableIterator final : public InternalIterator {
   void SeekToFirst() override;
   void SeekToLast() override;
   void Seek(const Slice& internal_key) override;
+  void PrepareSeek(const Slice& internal_key, int step) override;
+  void FinishSeek(const Slice& internal_key) override;
   void SeekForPrev(const Slice& internal_key) override;
   void Next() override {
     entry_.Next();
@@ -99,6 +101,12 @@ class TableIterator final : public InternalIterator {
   void SkipEmptyForward();
   void SkipEmptyBackward();
 
+  // Ends a seek whose block, if there is one, has been entered. `seek` moves
+  // inside of the block.
+  template <typename SeekInBlock>
+  void LandAt(const Slice& internal_key, SeekInBlock seek);
+  static constexpr size_t kUnknown = SIZE_MAX;
+
   // A forward scan prefetches this many bytes ahead, in this block and then in
   // the next, some lines with each step. Blocks have unrelated addresses, so
   // the processor cannot predict where the next one begins.
@@ -136,6 +144,9 @@ class TableIterator final : public InternalIterator {
   size_t prefetched_ = 0;
   BlockIterator entry_{memory_};
   bool in_body_ = false;
+  // A seek in steps: the place in the index, and the block if it is known.
+  TableIndex::Place place_;
+  size_t sought_ = kUnknown;
   // Null before it is first needed.
   std::unique_ptr<FileBody> body_;
   FileBlockIterator body_entry_{entry_.shared_position(), memory_};

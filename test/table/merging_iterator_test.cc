@@ -33,6 +33,18 @@ class VectorIterator : public InternalIterator {
   void SeekToFirst() override { MoveTo(0); }
   void SeekToLast() override { MoveTo(entries_.size() - 1); }
   void Seek(const Slice& key) override { MoveTo(LowerBound(key)); }
+  void PrepareSeek(const Slice& key, int step) override {
+    if (step == 0) sought_ = key.ToString();
+    EXPECT_EQ(step, step == 0 ? 0 : last_step_ + 1);
+    EXPECT_EQ(key, sought_);
+    last_step_ = step;
+  }
+  void FinishSeek(const Slice& key) override {
+    EXPECT_EQ(last_step_, kSeekSteps - 1);
+    EXPECT_EQ(key, sought_);
+    last_step_ = -1;
+    Seek(key);
+  }
   void SeekForPrev(const Slice& key) override {
     const size_t i = LowerBound(key);
     const bool equal = i < entries_.size() && entries_[i].first == key;
@@ -69,6 +81,8 @@ class VectorIterator : public InternalIterator {
   const Entries entries_;
   int moves_left_;
   size_t place_ = SIZE_MAX;
+  std::string sought_;
+  int last_step_ = -1;
   std::string key_;
   IteratorPosition position_;
   Status status_;

@@ -97,11 +97,18 @@ size_t LowerBound(const Entries& entries, const Slice& target) {
 void CheckTarget(const Table& table, InternalIterator* it,
                  const Entries& entries, const std::string& target) {
   const size_t i = LowerBound(entries, target);
-  it->Seek(target);
-  ASSERT_EQ(it->Valid(), i < entries.size());
-  if (it->Valid()) {
-    ASSERT_EQ(it->key(), entries[i].first);
-    ASSERT_EQ(it->value(), entries[i].second);
+  for (int abandoned = -1; abandoned <= InternalIterator::kSeekSteps;
+       ++abandoned) {
+    if (abandoned < 0) {
+      it->Seek(target);
+    } else {
+      test::SeekInSteps(target, abandoned, it);
+    }
+    ASSERT_EQ(it->Valid(), i < entries.size());
+    if (it->Valid()) {
+      ASSERT_EQ(it->key(), entries[i].first);
+      ASSERT_EQ(it->value(), entries[i].second);
+    }
   }
   const bool equal = i < entries.size() && entries[i].first == target;
   it->SeekForPrev(target);

@@ -90,6 +90,16 @@ inline void CheckTable(const Table& table, const KeysAndValues& entries) {
     it->Seek(key);
     ASSERT_TRUE(it->Valid());
     ASSERT_EQ(it->key(), key);
+    test::SeekInSteps(Key(absent), /*abandoned=*/1, it.get());
+    size_t next = i + 1;
+    while (next < entries.size() &&
+           ExtractUserKey(entries[next].first) == user_key) {
+      ++next;
+    }
+    ASSERT_EQ(it->Valid(), next < entries.size());
+    if (it->Valid()) {
+      ASSERT_EQ(it->key(), entries[next].first);
+    }
     it->SeekForPrev(Key(absent));
     ASSERT_TRUE(it->Valid());
     ASSERT_EQ(ExtractUserKey(it->key()), user_key);

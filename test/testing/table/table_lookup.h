@@ -1,8 +1,12 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// A lookup in one table, inside a read-side critical section of its own.
+// A lookup in one table, inside a read-side critical section of its own, and a
+// seek in steps.
 
+#include <string>
+
+#include "table/block/internal_iterator.h"
 #include "table/reader/table.h"
 #include "table/reader/table_core.h"
 #include "util/bytes/hash.h"
@@ -33,6 +37,20 @@ Status Get(const Table& table, const Slice& internal_key, LookupState* state,
            Value* value, const ReadOptions& options = ReadOptions()) {
   return GetAt(table, ExtractUserKey(internal_key),
                ExtractSequence(internal_key), state, value, options);
+}
+
+// Moves as Seek does, after `abandoned` steps of another seek.
+inline void SeekInSteps(const Slice& internal_key, int abandoned,
+                        InternalIterator* iterator) {
+  const std::string other =
+      MakeInternalKey("key", SeekTrailer(kMaxSequenceNumber));
+  for (int step = 0; step < abandoned; ++step) {
+    iterator->PrepareSeek(other, step);
+  }
+  for (int step = 0; step < InternalIterator::kSeekSteps; ++step) {
+    iterator->PrepareSeek(internal_key, step);
+  }
+  iterator->FinishSeek(internal_key);
 }
 
 }  // namespace varve::test
