@@ -5,7 +5,7 @@
  * @file
  * Varve for C, and for languages that call C. The first part has every function
  * of LevelDB 1.23's C interface under the prefix varve_, with the same
- * parameters and behaviour. To move a program, replace leveldb_ by varve_. The
+ * parameters and behavior. To move a program, replace leveldb_ by varve_. The
  * second part, varve/c_extensions.h and the other headers varve/c_..., is
  * included and has the rest of Varve's functions, under RocksDB's names where
  * RocksDB has them.

@@ -78,7 +78,7 @@ enum class ReadTier : uint8_t {
 
 // Options of a database as a whole.
 struct VARVE_USES_CONTAINERS DBOptions {
-  // ---- Behaviour ----
+  // ---- Behavior ----
 
   // Create the database if it does not exist. Its parent directory must exist.
   // Without this option, Open returns InvalidArgument for a missing database.
@@ -192,16 +192,16 @@ struct VARVE_USES_CONTAINERS DBOptions {
   // log. Can be changed while the DB is open. Default: 0.
   uint64_t max_total_wal_size = 0;
 
-  // If one of the next two is not 0, an obsolete log is not removed. It moves
-  // to the folder archive/ of the database's directory, where
-  // DB::GetUpdatesSince reads it, and RocksDB too.
-  //
-  // Remove an archived log this many seconds after its last write. 0: not
-  // because of its age. Default: 0.
+  // If this or WAL_size_limit_MB is not 0, an obsolete log is not removed. It
+  // moves to the folder archive/ of the database's directory, where
+  // DB::GetUpdatesSince still reads it, and RocksDB too. It is removed this
+  // many seconds after its last write, so a program that reads updates must not
+  // stay away for longer. 0: its age does not matter. Default: 0.
   uint64_t WAL_ttl_seconds = 0;
 
-  // Remove the oldest archived logs as long as all of them have more than this
-  // many MiB. 0: not because of their size. Default: 0.
+  // Remove the oldest archived logs as long as all of them together have more
+  // than this many MiB, so that updates which nobody reads do not fill the
+  // device. 0: their size does not matter. Default: 0.
   uint64_t WAL_size_limit_MB = 0;
 
   // Bounds the space of tables, and the rate at which obsolete ones are

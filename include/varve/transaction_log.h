@@ -62,9 +62,8 @@ struct TransactionLogGap {
 // - Valid() is false and status() is OK: there are no further updates now.
 //   Next, or Wait, goes on when something was written.
 // - Valid() is false and status() is an error. After an error with a gap
-// (GetGap
-//   returns true), Next goes on after the missing updates. Otherwise Next tries
-//   again.
+//   (GetGap returns true), Next goes on after the missing updates. Otherwise
+//   Next tries again.
 //
 // A transaction that was prepared is there at its commit, as one batch with the
 // commit's sequence number. Updates that were written with disable_wal and

@@ -123,7 +123,8 @@ class ProseTest(unittest.TestCase):
                                     f"BRITISH SPELLING: {word}")
         self.expect_refused(page(more="## Behaviour"), "BRITISH SPELLING")
         self.expect_refused(page(more="| colour |"), "BRITISH SPELLING")
-        self.expect_accepted(page(more="<!-- Written by a tool -->\ncolour"))
+        self.expect_refused(page(more="<!-- Written by a tool -->\ncolour"),
+                            "BRITISH SPELLING")
         self.expect_accepted(page(more="An `optimise` in code, an optimistic "
                                   "analysis, a promise otherwise precise."))
 
