@@ -48,6 +48,9 @@
 //    If `version` has changed, read the node again. Readers ignore the locked
 //    bit.
 // T6 step right: if the key is above the low key of `next`, go to that node.
+// T7 prefetch, for an iterator: near the end of its copy of a node, read the
+//    word of `next` and some of its slots, acquire, as hints. They are only
+//    prefetched, and read again by T5 once the iterator gets there.
 //
 // *Invariants.*
 // I1 Nothing is ever removed. The number of keys in a level only grows, and a
@@ -105,6 +108,9 @@
 //    Only one exchange of T0 succeeds.
 // B10 A reader finds no reference, and searches with a prefix that is relative
 //    to nothing, while the first entries arrive. It reads no node.
+// B11 A node is split between T7's read of the word and its reads of slots.
+//    The iterator prefetches entries that it does not come to, and returns
+//    none.
 //
 // *Freshness and progress.* A read that starts after an Insert returned
 // (happens-before) finds the reference, and its entry: every word that it reads

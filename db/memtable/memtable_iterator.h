@@ -34,8 +34,9 @@ class MemTableIterator final : public InternalIterator {
     iterator_.Seek(internal_key);
     Load();
   }
-  void PrepareSeek(const Slice& internal_key, int step) override {
+  bool PrepareSeek(const Slice& internal_key, int step) override {
     if (step == 0) iterator_.Seek(internal_key);
+    return true;
   }
   void FinishSeek(const Slice& /*internal_key*/) override { Load(); }
   void SeekForPrev(const Slice& internal_key) override {

@@ -47,9 +47,9 @@ class LevelIterator final : public InternalIterator {
     }
     SkipForward();
   }
-  void PrepareSeek(const Slice& internal_key, int step) override {
+  bool PrepareSeek(const Slice& internal_key, int step) override {
     if (step == 0) OpenFile(FindFile(*comparator_, *files_, internal_key));
-    if (open_) file_.PrepareSeek(internal_key, step);
+    return open_ ? file_.PrepareSeek(internal_key, step) : open_status_.ok();
   }
   void FinishSeek(const Slice& internal_key) override {
     if (open_) file_.FinishSeek(internal_key);

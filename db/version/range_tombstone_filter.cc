@@ -53,11 +53,11 @@ class RangeTombstoneFilter final : public InternalIterator {
     source_->Seek(internal_key);
     SkipForward();
   }
-  void PrepareSeek(const Slice& internal_key, int step) override {
-    source_->PrepareSeek(internal_key, step);
+  bool PrepareSeek(const Slice& internal_key, int step) override {
+    if (step == 0) BeginSeek();
+    return source_->PrepareSeek(internal_key, step);
   }
   void FinishSeek(const Slice& internal_key) override {
-    BeginSeek();
     source_->FinishSeek(internal_key);
     SkipForward();
   }

@@ -42,10 +42,13 @@ class InternalIterator : public InArena {
   // one takes the next, their cache misses overlap. PrepareSeek is called for
   // the steps 0 to kSeekSteps - 1, and then FinishSeek, which moves as Seek
   // does. The key is the same in all, and nothing else is called in between;
-  // the iterator is not positioned then. A seek may end after any step, if
-  // another one begins.
+  // the iterator is not positioned then. If PrepareSeek returns false, an error
+  // has ended the seek, and status() returns it. A seek may be given up after
+  // any step; the next call is then another seek, or ResetForReuse.
   static constexpr int kSeekSteps = 3;
-  virtual void PrepareSeek(const Slice& /*internal_key*/, int /*step*/) {}
+  virtual bool PrepareSeek(const Slice& /*internal_key*/, int /*step*/) {
+    return true;
+  }
   virtual void FinishSeek(const Slice& internal_key) { Seek(internal_key); }
   // REQUIRES for all of these: Valid().
   virtual void Next() = 0;

@@ -64,7 +64,10 @@ class MergingIterator final : public InternalIterator {
   void Seek(const Slice& internal_key) override {
     for (int step = 0; step < kSeekSteps; ++step) {
       for (Child& child : children_) {
-        child.iterator->PrepareSeek(internal_key, step);
+        if (!child.iterator->PrepareSeek(internal_key, step)) {
+          TakeStatus(child);
+          return;
+        }
       }
     }
     MoveAll(Direction::kForward, [&internal_key](InternalIterator* child) {

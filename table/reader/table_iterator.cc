@@ -273,17 +273,17 @@ void TableIterator::Seek(const Slice& internal_key) {
   LandAt(internal_key, [&] { entry_.Seek(internal_key); });
 }
 
-void TableIterator::PrepareSeek(const Slice& internal_key, int step) {
+bool TableIterator::PrepareSeek(const Slice& internal_key, int step) {
   const TableIndex& index = core_->index;
   // Ablations and parts of tables seek at the end.
-  if (!index.has_prefixes()) return;
+  if (!index.has_prefixes()) return true;
   switch (step) {
     case 0:
       sought_ = kUnknown;
       if (index.FindNode(ExtractUserKey(internal_key), &place_, &sought_)) {
         sought_ = kUnknown;
       }
-      return;
+      return true;
     case 1:
       if (sought_ == kUnknown && !index.FindInNode(place_, &sought_)) {
         sought_ = index.Find(internal_key);
@@ -296,11 +296,11 @@ void TableIterator::PrepareSeek(const Slice& internal_key, int step) {
             index.slot(sought_).load(std::memory_order_relaxed);
         if (block != nullptr) Block::PrefetchForSeek(block);
       }
-      return;
+      return true;
     default:
-      if (EnterBlock(sought_, true) && !in_body_) {
-        entry_.PrepareSeek(internal_key);
-      }
+      if (!EnterBlock(sought_, true)) return status_.ok();
+      if (!in_body_) entry_.PrepareSeek(internal_key);
+      return true;
   }
 }
 

@@ -44,7 +44,7 @@ class TableIterator final : public InternalIterator {
   void SeekToFirst() override;
   void SeekToLast() override;
   void Seek(const Slice& internal_key) override;
-  void PrepareSeek(const Slice& internal_key, int step) override;
+  bool PrepareSeek(const Slice& internal_key, int step) override;
   void FinishSeek(const Slice& internal_key) override;
   void SeekForPrev(const Slice& internal_key) override;
   void Next() override {

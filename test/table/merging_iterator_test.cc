@@ -22,7 +22,8 @@ std::string Key(const Slice& user_key, SequenceNumber sequence) {
   return MakeInternalKey(user_key, PackTrailer(sequence, ValueType::kValue));
 }
 
-// Over a sorted vector. Fails for good after `moves_until_error` moves.
+// Over a sorted vector. Fails for good after `moves_until_error` moves, and
+// once in the step of a seek that FailInStep names.
 class VectorIterator : public InternalIterator {
  public:
   explicit VectorIterator(Entries entries, int moves_until_error = -1)
@@ -33,12 +34,20 @@ class VectorIterator : public InternalIterator {
   void SeekToFirst() override { MoveTo(0); }
   void SeekToLast() override { MoveTo(entries_.size() - 1); }
   void Seek(const Slice& key) override { MoveTo(LowerBound(key)); }
-  void PrepareSeek(const Slice& key, int step) override {
+  bool PrepareSeek(const Slice& key, int step) override {
     if (step == 0) sought_ = key.ToString();
     EXPECT_EQ(step, step == 0 ? 0 : last_step_ + 1);
     EXPECT_EQ(key, sought_);
     last_step_ = step;
+    ++steps_;
+    if (step != failing_step_) return true;
+    status_ = Status::IOError("step");
+    failing_step_ = -1;
+    position_.valid = false;
+    return false;
   }
+  void FailInStep(int step) { failing_step_ = step; }
+  int steps() const { return steps_; }
   void FinishSeek(const Slice& key) override {
     EXPECT_EQ(last_step_, kSeekSteps - 1);
     EXPECT_EQ(key, sought_);
@@ -65,6 +74,7 @@ class VectorIterator : public InternalIterator {
   }
   void MoveTo(size_t place) {
     place_ = place;
+    status_ = Status();
     if (moves_left_ >= 0 && moves_left_-- == 0) {
       status_ = Status::Corruption("child");
       moves_left_ = 0;
@@ -83,6 +93,8 @@ class VectorIterator : public InternalIterator {
   size_t place_ = SIZE_MAX;
   std::string sought_;
   int last_step_ = -1;
+  int failing_step_ = -1;
+  int steps_ = 0;
   std::string key_;
   IteratorPosition position_;
   Status status_;
@@ -243,6 +255,54 @@ TEST(MergingIteratorTest, StopsAtTheErrorOfAChild) {
   it->Prev();
   EXPECT_FALSE(it->Valid());
   EXPECT_TRUE(it->status().IsCorruption());
+}
+
+TEST(MergingIteratorTest, ASeekEndsAtTheStepThatFails) {
+  const Entries entries[] = {{{Key("a", 1), "0"}, {Key("d", 1), "0"}},
+                             {{Key("b", 1), "1"}},
+                             {{Key("c", 1), "2"}, {Key("e", 1), "2"}}};
+  const auto spell = [](InternalIterator* it) {
+    std::string all;
+    for (; it->Valid(); it->Next()) all += it->value().ToString();
+    return all;
+  };
+  for (int step = 0; step < InternalIterator::kSeekSteps; ++step) {
+    for (int failing = 0; failing < 3; ++failing) {
+      // What follows the seek that failed.
+      for (int next = 0; next < 4; ++next) {
+        std::vector<std::unique_ptr<InternalIterator>> iterators;
+        VectorIterator* children[3];
+        for (int c = 0; c < 3; ++c) {
+          auto child = std::make_unique<VectorIterator>(entries[c]);
+          children[c] = child.get();
+          iterators.push_back(std::move(child));
+        }
+        const auto it = NewMergingIterator(Comparator(), std::move(iterators));
+        it->SeekToFirst();
+        children[failing]->FailInStep(step);
+        it->Seek(Key("b", 1));
+        EXPECT_FALSE(it->Valid());
+        EXPECT_TRUE(it->status().IsIOError());
+        for (int c = 0; c < 3; ++c) {
+          EXPECT_EQ(children[c]->steps(), step + (c <= failing ? 1 : 0));
+        }
+        if (next == 0) {
+          it->Seek(Key("b", 1));
+          EXPECT_EQ(spell(it.get()), "1202");
+        } else if (next == 1) {
+          it->SeekToFirst();
+          EXPECT_EQ(spell(it.get()), "01202");
+        } else if (next == 2) {
+          it->SeekForPrev(Key("c", 1));
+          EXPECT_EQ(spell(it.get()), "202");
+        } else {
+          it->SeekToLast();
+          EXPECT_EQ(spell(it.get()), "2");
+        }
+        EXPECT_TRUE(it->status().ok());
+      }
+    }
+  }
 }
 
 }  // namespace

@@ -97,12 +97,11 @@ size_t LowerBound(const Entries& entries, const Slice& target) {
 void CheckTarget(const Table& table, InternalIterator* it,
                  const Entries& entries, const std::string& target) {
   const size_t i = LowerBound(entries, target);
-  for (int abandoned = -1; abandoned <= InternalIterator::kSeekSteps;
-       ++abandoned) {
-    if (abandoned < 0) {
-      it->Seek(target);
+  for (bool in_steps : {false, true}) {
+    if (in_steps) {
+      test::SeekInSteps(target, it);
     } else {
-      test::SeekInSteps(target, abandoned, it);
+      it->Seek(target);
     }
     ASSERT_EQ(it->Valid(), i < entries.size());
     if (it->Valid()) {
@@ -131,6 +130,44 @@ void CheckTarget(const Table& table, InternalIterator* it,
   }
 }
 
+// Each move after a seek that was given up after any of its steps.
+void CheckGivenUpSeeks(const Table& table, const Entries& entries,
+                       const std::string& target, const std::string& other) {
+  const size_t i = LowerBound(entries, target);
+  const auto it = table.NewIterator(ReadOptions());
+  const auto expect = [&](size_t place) {
+    ASSERT_EQ(it->Valid(), place < entries.size());
+    if (it->Valid()) {
+      ASSERT_EQ(it->key(), entries[place].first);
+    }
+    ASSERT_TRUE(Ok(it->status()));
+  };
+  for (int steps = 0; steps <= InternalIterator::kSeekSteps; ++steps) {
+    test::BeginSeek(other, steps, it.get());
+    test::SeekInSteps(target, it.get());
+    ASSERT_NO_FATAL_FAILURE(expect(i));
+    test::BeginSeek(other, steps, it.get());
+    it->Seek(target);
+    ASSERT_NO_FATAL_FAILURE(expect(i));
+    test::BeginSeek(other, steps, it.get());
+    it->SeekToFirst();
+    ASSERT_NO_FATAL_FAILURE(expect(0));
+    test::BeginSeek(other, steps, it.get());
+    it->SeekToLast();
+    ASSERT_NO_FATAL_FAILURE(expect(entries.size() - 1));
+    test::BeginSeek(other, steps, it.get());
+    it->SeekForPrev(target);
+    const bool equal = i < entries.size() && entries[i].first == target;
+    ASSERT_NO_FATAL_FAILURE(expect(equal ? i : i - 1));
+    test::BeginSeek(other, steps, it.get());
+    if (it->ResetForReuse()) {
+      ASSERT_FALSE(it->Valid());
+      test::SeekInSteps(target, it.get());
+      ASSERT_NO_FATAL_FAILURE(expect(i));
+    }
+  }
+}
+
 void CheckTable(const Table& table, const Entries& entries,
                 const std::vector<std::string>& targets) {
   Entries scanned;
@@ -145,6 +182,10 @@ void CheckTable(const Table& table, const Entries& entries,
   ASSERT_EQ(i, 0u);
   for (const std::string& target : targets) {
     ASSERT_NO_FATAL_FAILURE(CheckTarget(table, it.get(), entries, target));
+  }
+  for (size_t t = 0; t < targets.size() && t < 8; ++t) {
+    ASSERT_NO_FATAL_FAILURE(CheckGivenUpSeeks(
+        table, entries, targets[t], targets[(t + 3) % targets.size()]));
   }
   s = table.VerifyChecksum();
   ASSERT_TRUE(Ok(s));

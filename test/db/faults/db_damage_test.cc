@@ -189,6 +189,46 @@ TEST_F(DbDamageTest, ATableThatGoesAwayIsNotAMissingKey) {
   EXPECT_GE(missed, kTables - 16);
 }
 
+// A seek in a level, a table of level 0, range deletions and a memtable.
+TEST_F(DbDamageTest, ASeekInATableThatGoesAwayFails) {
+  options_.max_open_files = 16;
+  options_.block_cache = NewTestCache(0);
+  options_.target_file_size_base = 4096;
+  options_.disable_auto_compactions = true;
+  Open();
+  constexpr int kKeys = 100;
+  const auto key = [](int i) { return "key" + std::to_string(100 + i); };
+  for (int i = 0; i < kKeys; ++i) Put(key(i), std::string(4096, 'x'));
+  ASSERT_TRUE(Ok(db_->CompactRange({}, nullptr, nullptr)));
+  ASSERT_GT(Tables(), 40u);
+  ASSERT_TRUE(Ok(
+      db_->DeleteRange({}, db_->DefaultColumnFamily(), "key0000", "key0001")));
+  Put("key0", "level0");
+  ASSERT_TRUE(Ok(db_->Flush({})));
+  Put("key0", "memtable");
+  auto it = db_->NewIterator({});
+  it->Seek(key(0));
+  ASSERT_TRUE(it->Valid());
+  for (const auto& file : std::filesystem::directory_iterator(path_)) {
+    if (file.path().extension() == ".sst") std::filesystem::remove(file);
+  }
+  int found = 0;
+  int missed = 0;
+  for (int i = kKeys - 1; i >= 0; --i) {
+    it->Seek(key(i));
+    if (it->Valid()) {
+      ++found;
+      EXPECT_EQ(it->key(), key(i));
+      EXPECT_TRUE(Ok(it->status()));
+    } else {
+      ++missed;
+      EXPECT_TRUE(IsCorruption(it->status(), ".sst"));
+    }
+  }
+  EXPECT_GT(missed, 0);
+  EXPECT_GT(found, 0);
+}
+
 TEST_F(DbDamageTest, DamagedBlockHidesItsKeysOnly) {
   CopyFixture("damaged-data-block");
   std::vector<std::string> affected;

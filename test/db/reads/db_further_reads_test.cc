@@ -158,6 +158,23 @@ TEST_F(DbFurtherReadsTest, AnIteratorOfMemoryStopsAtABlockThatIsNotThere) {
   EXPECT_TRUE(Ok(it->status()));
 }
 
+TEST_F(DbFurtherReadsTest, ASeekOfMemoryInManyTables) {
+  Do("put a 1, put e 5, compact, delete_range x y, put b 2, flush, "
+     "put c 3, flush, reopen");
+  for (const char* key : {"a", "b"}) EXPECT_NE(Get(key), "NOT_FOUND");
+  auto it = db_->NewIterator(InMemory());
+  for (int i = 0; i < 2; ++i) {
+    it->Seek("b");
+    EXPECT_FALSE(it->Valid());
+    EXPECT_TRUE(it->status().IsIncomplete());
+  }
+  EXPECT_EQ(Get("c"), "3");
+  it = db_->NewIterator(InMemory());
+  EXPECT_EQ(Walk(it.get(), "seek:b next next next for_prev:c seek:d"),
+            "b=2 c=3 e=5 end c=3 e=5");
+  EXPECT_TRUE(Ok(it->status()));
+}
+
 TEST_F(DbFurtherReadsTest, PersistedReadsLeaveOutUpdatesWithoutLog) {
   const ReadOptions persisted{.read_tier = ReadTier::kPersistedTier};
   const WriteOptions no_log{.disable_wal = true};

@@ -90,7 +90,7 @@ inline void CheckTable(const Table& table, const KeysAndValues& entries) {
     it->Seek(key);
     ASSERT_TRUE(it->Valid());
     ASSERT_EQ(it->key(), key);
-    test::SeekInSteps(Key(absent), /*abandoned=*/1, it.get());
+    test::SeekInSteps(Key(absent), it.get());
     size_t next = i + 1;
     while (next < entries.size() &&
            ExtractUserKey(entries[next].first) == user_key) {

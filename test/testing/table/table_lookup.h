@@ -39,16 +39,18 @@ Status Get(const Table& table, const Slice& internal_key, LookupState* state,
                ExtractSequence(internal_key), state, value, options);
 }
 
-// Moves as Seek does, after `abandoned` steps of another seek.
-inline void SeekInSteps(const Slice& internal_key, int abandoned,
-                        InternalIterator* iterator) {
-  const std::string other =
-      MakeInternalKey("key", SeekTrailer(kMaxSequenceNumber));
-  for (int step = 0; step < abandoned; ++step) {
-    iterator->PrepareSeek(other, step);
-  }
-  for (int step = 0; step < InternalIterator::kSeekSteps; ++step) {
+// Gives up a seek after so many steps.
+inline void BeginSeek(const Slice& internal_key, int steps,
+                      InternalIterator* iterator) {
+  for (int step = 0; step < steps; ++step) {
     iterator->PrepareSeek(internal_key, step);
+  }
+}
+
+// Moves as Seek does, if no step fails.
+inline void SeekInSteps(const Slice& internal_key, InternalIterator* iterator) {
+  for (int step = 0; step < InternalIterator::kSeekSteps; ++step) {
+    if (!iterator->PrepareSeek(internal_key, step)) return;
   }
   iterator->FinishSeek(internal_key);
 }
