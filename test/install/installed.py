@@ -4,6 +4,7 @@ of the source, and checks of programs that are linked with Varve."""
 
 import os
 import re
+import shutil
 import subprocess
 import sys
 import unittest
@@ -16,6 +17,8 @@ FULL_VERSION = ".".join(re.findall(
 # What the soname ends in, and the node of varve.map: "0.1" of "0.1.0".
 VERSION = FULL_VERSION.rpartition(".")[0]
 SONAME = f"libvarve.so.{VERSION}"
+# Before a compiler: the installed headers are the same in most runs.
+CCACHE = ["ccache"] if shutil.which("ccache") else []
 
 
 def run(*command, **options):
@@ -34,10 +37,26 @@ def needs_libvarve(program):
 
 
 def build_by_cmake(source, build, prefix, kind, *arguments, cmake="cmake"):
-    """Builds a project against the Varve in the prefix, static or shared."""
+    """Builds a project against the Varve in the prefix. `kind` is static or
+    shared, or None for a project that says it by itself."""
+    if kind is not None:
+        shared = "ON" if kind == "shared" else "OFF"
+        arguments = (f"-DBUILD_SHARED_LIBS={shared}", *arguments)
+    if CCACHE:
+        arguments = (*(f"-DCMAKE_{language}_COMPILER_LAUNCHER={CCACHE[0]}"
+                       for language in ("C", "CXX")), *arguments)
     run(cmake, "-S", source, "-B", build, f"-DCMAKE_PREFIX_PATH={prefix}",
-        f"-DBUILD_SHARED_LIBS={'ON' if kind == 'shared' else 'OFF'}", *arguments)
-    run(cmake, "--build", build)
+        "--no-warn-unused-cli", *arguments)
+    run(cmake, "--build", build, "--parallel", str(os.cpu_count()))
+
+
+def build_program(compiler, source, program, module_flags, **options):
+    """Builds a program of one source. `module_flags` are of pkg-config."""
+    build_object = [*CCACHE, *compiler, "-c", source, "-o", f"{program}.o"]
+    run(*build_object, *(f for f in module_flags if f.startswith("-I")),
+        **options)
+    run(compiler[0], f"{program}.o", "-o", program,
+        *(f for f in module_flags if not f.startswith("-I")), **options)
 
 
 class ExampleCase(unittest.TestCase):
