@@ -10,7 +10,8 @@ Runs after .ci/run has built the preset "check": the preset "release" then takes
 its objects from ccache.
 
 Usage: readme_commands.py [--quick]
---quick: only the commands that build, install and measure once.
+--quick: only the commands that build, install and measure once, and without the
+tests, which the preset "check" has built.
 """
 
 import os
@@ -50,8 +51,9 @@ def commands():
     return list(dict.fromkeys(found))
 
 
-def table(scratch):
+def table(scratch, quick):
     """Command as in README: (directory, command to run), or why it is not."""
+    tests = "-DVARVE_BUILD_TESTS=OFF" if quick else "-DVARVE_TESTS=check"
     small = "--num=20000 --rounds=1"
     return {
         "tools/quickstart bench": (ROOT, None),
@@ -61,7 +63,7 @@ def table(scratch):
                   f"--dir={scratch}/lab --out={scratch}/report"),
         "tools/install_deps": (ROOT, None),
         "cmake --preset release && cmake --build --preset release": (
-            ROOT, "cmake --preset release -DVARVE_TESTS=check && "
+            ROOT, f"cmake --preset release {tests} && "
                   "cmake --build --preset release"),
         "cmake --install build/release": (
             ROOT, f"cmake --install build/release --prefix {scratch}/prefix"),
@@ -125,7 +127,7 @@ def embed(scratch):
 def main():
     quick = sys.argv[1:] == ["--quick"]
     with tempfile.TemporaryDirectory() as scratch:
-        known = table(scratch)
+        known = table(scratch, quick)
         found = commands()
         for command in found:
             if command not in known:
