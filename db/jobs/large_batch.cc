@@ -32,18 +32,16 @@ bool LargeBatch::IsWorthwhile() {
   // Range deletions have numbers in a structure of their own.
   if (WriteBatchInternal::Unchecked(*batch_)) return false;
   size_t largest_buffer = 0;
-  bool can_switch = true;
+  bool merges_early = false;  // Operands become values as they are inserted.
   MutexLock lock(core_.mutex());
   TouchedFamilies(core_.families, *batch_, nullptr)
       .ForEach([&](const ColumnFamily* family) {
         const Options& options = family->options();
         largest_buffer = std::max(largest_buffer, options.write_buffer_size);
-        can_switch &= options.max_write_buffer_number > 1 &&
-                      // Such operands become values as they are inserted.
-                      (options.max_successive_merges == 0 ||
-                       !WriteBatchInternal::HasMerges(*batch_));
+        merges_early |= options.max_successive_merges > 0 &&
+                        WriteBatchInternal::HasMerges(*batch_);
       });
-  return can_switch && EstimateMemory(*batch_) >= largest_buffer / kPart;
+  return !merges_early && EstimateMemory(*batch_) >= largest_buffer / kPart;
 }
 
 Status LargeBatch::Fill() {
