@@ -261,6 +261,12 @@ void Block::Free() {
   FreeBlockMemory(this, size, huge_pages);
 }
 
+[[gnu::flatten]] uint32_t Block::LowerBound(
+    const InternalKeyComparator& comparator, const Slice& user_key,
+    uint64_t trailer) const {
+  return LowerBoundIn(Narrow(user_key), comparator, trailer);
+}
+
 Block::Range Block::Narrow(const Slice& user_key) const {
   Range range{user_key, 0, entry_count_};
   if (prefix_size_ > 0) {

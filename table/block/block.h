@@ -123,9 +123,7 @@ class alignas(64) Block {
 
   // Returns the first entry at or after the internal key, or EntryCount().
   uint32_t LowerBound(const InternalKeyComparator& comparator,
-                      const Slice& user_key, uint64_t trailer) const {
-    return LowerBoundIn(Narrow(user_key), comparator, trailer);
-  }
+                      const Slice& user_key, uint64_t trailer) const;
   // The two steps of LowerBound. The first one prefetches the entries that the
   // second one compares.
   struct Range {
