@@ -98,11 +98,15 @@ func CopyStream(to io.Writer, from io.Reader) error {
 		}
 		_, err := to.Write(chunk)
 		return err
-	}, func() error {
-		putHeader(header[:], nil)
-		_, err := to.Write(header[:])
-		return err
-	})
+	}, func() error { return EmptyStream(to) })
+}
+
+// EmptyStream writes a stream of no entries.
+func EmptyStream(to io.Writer) error {
+	var header [chunkHeader]byte
+	putHeader(header[:], nil)
+	_, err := to.Write(header[:])
+	return err
 }
 
 // ReadStream calls visit for the entries of a stream that are of users, with

@@ -35,6 +35,21 @@ type Manifest struct {
 	Shards  uint64
 	Parts   []Part
 	Total   machine.Contents // Applied is 0.
+	// Of a backup that was made from what was left: what is known of each shard.
+	Salvaged []string `json:",omitempty"`
+}
+
+func newManifest(shards uint64) *Manifest {
+	return &Manifest{Format: backupFormat, Created: time.Now().UTC(), Shards: shards, Parts: make([]Part, shards)}
+}
+
+// write adds the parts up and writes the manifest, with which the backup is
+// complete.
+func (m *Manifest) write(dir string) error {
+	for _, part := range m.Parts {
+		part.Contents.AddTo(&m.Total)
+	}
+	return writeFile(filepath.Join(dir, manifestName), m)
 }
 
 // Part is the file of a shard.
@@ -51,16 +66,23 @@ func (m *Manifest) lines() []string {
 		lines = append(lines, fmt.Sprintf("shard=%d applied=%d entries=%d sum=%016x bytes=%d",
 			part.Shard, part.Contents.Applied, part.Contents.Entries, part.Contents.Sum, part.Bytes))
 	}
-	return append(lines, fmt.Sprintf("entries=%d sum=%016x", m.Total.Entries, m.Total.Sum))
+	return append(lines, m.total())
 }
 
-var backupName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+func (m *Manifest) total() string {
+	return fmt.Sprintf("entries=%d sum=%016x", m.Total.Entries, m.Total.Sum)
+}
+
+var (
+	backupName    = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$`)
+	errBackupName = errors.New("the name of a backup is up to 100 letters, digits, '.', '_' and '-', and begins with a letter or digit")
+)
 
 // backupPath is where a backup of that name is. A client of the store may not
 // choose any other place.
 func (n *Node) backupPath(name string) (string, error) {
 	if !backupName.MatchString(name) {
-		return "", errors.New("the name of a backup is up to 100 letters, digits, '.', '_' and '-', and begins with a letter or digit")
+		return "", errBackupName
 	}
 	dir := n.options.Backups
 	if dir == "" {
@@ -140,10 +162,7 @@ func (n *Node) Backup(name string) (*Manifest, error) {
 		return nil, err
 	}
 	begin := time.Now()
-	m := &Manifest{
-		Format: backupFormat, Created: begin.UTC(), Shards: n.Shards(),
-		Parts: make([]Part, n.Shards()),
-	}
+	m := newManifest(n.Shards())
 	err = n.eachShard(func(shard uint64) error {
 		part, err := n.backupShard(dir, shard)
 		m.Parts[shard-1] = part
@@ -153,10 +172,7 @@ func (n *Node) Backup(name string) (*Manifest, error) {
 		return nil
 	})
 	if err == nil {
-		for _, part := range m.Parts {
-			part.Contents.AddTo(&m.Total)
-		}
-		err = writeFile(filepath.Join(dir, manifestName), m)
+		err = m.write(dir)
 	}
 	if err == nil {
 		// A directory with files, such as another node's backup, is not replaced.
@@ -175,27 +191,33 @@ func (n *Node) Backup(name string) (*Manifest, error) {
 	return m, nil
 }
 
-func (n *Node) backupShard(dir string, shard uint64) (Part, error) {
-	part := Part{Shard: shard, File: fmt.Sprintf("shard-%04d", shard)}
-	err := n.again(func() error {
-		file, err := os.Create(filepath.Join(dir, part.File))
-		if err != nil {
-			return err
-		}
-		defer file.Close()
-		out := bufio.NewWriterSize(file, 1<<20)
-		if part.Contents, err = n.stream(shard, out); err != nil {
-			return err
-		}
-		if err := out.Flush(); err != nil {
-			return err
-		}
-		if err := file.Sync(); err != nil {
-			return err
-		}
-		part.Bytes, err = file.Seek(0, io.SeekCurrent)
+func (n *Node) backupShard(dir string, shard uint64) (part Part, err error) {
+	err = n.again(func() (err error) {
+		part, err = writePart(dir, shard, func(to io.Writer) (machine.Contents, error) { return n.stream(shard, to) })
 		return err
 	})
+	return part, err
+}
+
+// writePart writes the file of a shard.
+func writePart(dir string, shard uint64, stream func(io.Writer) (machine.Contents, error)) (Part, error) {
+	part := Part{Shard: shard, File: fmt.Sprintf("shard-%04d", shard)}
+	file, err := os.Create(filepath.Join(dir, part.File))
+	if err != nil {
+		return part, err
+	}
+	defer file.Close()
+	out := bufio.NewWriterSize(file, 1<<20)
+	if part.Contents, err = stream(out); err != nil {
+		return part, err
+	}
+	if err := out.Flush(); err != nil {
+		return part, err
+	}
+	if err := file.Sync(); err != nil {
+		return part, err
+	}
+	part.Bytes, err = file.Seek(0, io.SeekCurrent)
 	return part, err
 }
 

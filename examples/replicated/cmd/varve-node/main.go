@@ -24,6 +24,9 @@ import (
 )
 
 func main() {
+	if len(os.Args) > 1 && os.Args[1] == "salvage" {
+		os.Exit(salvage(os.Args[2:]))
+	}
 	var options node.Options
 	flag.Uint64Var(&options.ID, "id", 0, "with --peers: this node's number, from 1")
 	flag.StringVar(&options.Address, "address", "", "HOST:PORT at which other nodes reach this one")
