@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -93,7 +94,11 @@ func TestABackupIsRestoredIntoANewCluster(t *testing.T) {
 
 	// Damage at any place is noticed before anything is proposed.
 	damaged := newCluster(t, 3, backups)
-	path := filepath.Join(dir, "backups", "quiet", "shard-0002")
+	found, _ := filepath.Glob(filepath.Join(dir, "backups", "quiet", "shard-0002-*"))
+	if len(found) != 1 {
+		t.Fatal(found)
+	}
+	path := found[0]
 	good, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -110,6 +115,98 @@ func TestABackupIsRestoredIntoANewCluster(t *testing.T) {
 	}
 	if got := contents(damaged.admin(damaged.nodes[0], "NODE.CHECKSUM")); !strings.HasPrefix(got, "entries=0 ") {
 		t.Fatalf("of a damaged backup there is %s", got)
+	}
+}
+
+// Each writer sets the keys of a chain in turn, by different nodes. A backup that
+// is of one moment has no later link that is ahead of an earlier one.
+func TestABackupOfManyNodesIsOfOneMoment(t *testing.T) {
+	backups := t.TempDir()
+	c := newCluster(t, 3, "--backups="+backups, "--round-ms=100")
+	const writers, links = 6, 24
+	stop := make(chan struct{})
+	var group sync.WaitGroup
+	var slowest [writers]time.Duration
+	for w := range slowest {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			var connections []*client
+			for _, p := range c.nodes {
+				connection, err := dial(p.client, 20*time.Second)
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				defer connection.conn.Close()
+				connections = append(connections, connection)
+			}
+			for round := 0; ; round++ {
+				for link := 0; link < links; link++ {
+					begin := time.Now()
+					err := connections[link%3].insist("SET", fmt.Sprintf("%d/%d", w, link), fmt.Sprint(round))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					slowest[w] = max(slowest[w], time.Since(begin))
+				}
+				select {
+				case <-stop:
+					return
+				default:
+				}
+			}
+		}()
+	}
+	time.Sleep(2 * time.Second)
+	const count = 5
+	for i := 0; i < count; i++ {
+		words := []string{"NODE.BACKUP", fmt.Sprint("backup-", i)}
+		if i > 0 {
+			words = append(words, fmt.Sprint("backup-", i-1))
+		}
+		lines := c.admin(c.nodes[i%3], words...)
+		if lines[len(lines)-2] != "moment=true" {
+			t.Errorf("a backup is not of one moment: %v", lines)
+		}
+		time.Sleep(200 * time.Millisecond)
+	}
+	close(stop)
+	group.Wait()
+	for _, p := range c.nodes {
+		log, _ := os.ReadFile(p.dir + ".log")
+		for _, line := range strings.Split(string(log), "\n") {
+			if strings.Contains(line, "a moment of all shards") {
+				t.Log(line)
+			}
+		}
+	}
+	t.Log("the slowest requests: ", slowest)
+	c.end()
+	for _, name := range []string{"backup-0", fmt.Sprint("backup-", count-1)} {
+		other := newCluster(t, 3, "--backups="+backups)
+		other.admin(other.nodes[0], "NODE.VERIFY", name)
+		other.admin(other.nodes[0], "NODE.RESTORE", name)
+		for w := range slowest {
+			words := []string{"MGET"}
+			for link := 0; link < links; link++ {
+				words = append(words, fmt.Sprintf("%d/%d", w, link))
+			}
+			answer, err := ask(other.nodes[1].client, 10*time.Second, words...)
+			if err != nil {
+				t.Fatal(err)
+			}
+			values, last := answer.([]interface{}), 1<<30
+			for link, value := range values {
+				round, err := strconv.Atoi(fmt.Sprint(value))
+				if err != nil || round > last {
+					t.Fatalf("%s: chain %d, link %d: %v after %d", name, w, link, value, last)
+				}
+				last = round
+			}
+		}
+		other.end()
 	}
 }
 

@@ -135,6 +135,8 @@ func (m *Machine) Lookup(query interface{}) (interface{}, error) {
 		return m.digest(q)
 	case Stream:
 		return m.stream(q)
+	case Moment:
+		return m.moment()
 	}
 	m.mutex.RLock()
 	defer m.mutex.RUnlock()

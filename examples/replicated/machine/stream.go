@@ -17,6 +17,9 @@ type Stream struct {
 	Stop <-chan struct{}
 }
 
+// Moment is a query for a storage.Snapshot, which the caller closes.
+type Moment struct{}
+
 // Contents describes entries. The sums do not depend on their order, so that the
 // sums of shards can be added and compared with those of other shards. Lasting
 // entries are those that do not expire, and are not about expiry.
@@ -57,12 +60,16 @@ func (c *Contents) Add(key, value []byte) {
 }
 
 func (m *Machine) stream(q Stream) (Contents, error) {
-	var contents Contents
 	snapshot, err := m.moment()
 	if err != nil {
-		return contents, err
+		return Contents{}, err
 	}
 	defer snapshot.Close()
+	return StreamOf(snapshot, q)
+}
+
+// StreamOf is the answer to Stream with the contents of an earlier moment.
+func StreamOf(snapshot storage.Snapshot, q Stream) (contents Contents, err error) {
 	err = saveChunks(snapshot, q.To, q.Stop, func(chunk []byte) error {
 		return eachOf(chunk, func(key, value []byte) error {
 			contents.Add(key, value)

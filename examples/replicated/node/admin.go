@@ -14,42 +14,42 @@ import (
 	"varve.example/replicated/storage"
 )
 
-// Commands for operators: how many words follow, and what is done.
+// Commands for operators: how many words follow, at least and at most, and what
+// is done.
 var adminCommands = map[string]struct {
-	words int
-	do    func(n *Node, words []string) ([]string, error)
+	least, most int
+	do          func(n *Node, words []string) ([]string, error)
 }{
-	"node.status": {0, func(n *Node, _ []string) ([]string, error) { return n.describe(), nil }},
-	"node.digest": {0, func(n *Node, _ []string) ([]string, error) { return n.digests() }},
-	"node.spread": {0, func(n *Node, _ []string) ([]string, error) { return nil, n.Spread() }},
-	"node.drain": {1, func(n *Node, words []string) ([]string, error) {
+	"node.status": {0, 0, func(n *Node, _ []string) ([]string, error) { return n.describe(), nil }},
+	"node.digest": {0, 0, func(n *Node, _ []string) ([]string, error) { return n.digests() }},
+	"node.spread": {0, 0, func(n *Node, _ []string) ([]string, error) { return nil, n.Spread() }},
+	"node.drain": {1, 1, func(n *Node, words []string) ([]string, error) {
 		return onNode(words[0], func(number uint64) error { return n.Drain(number, true) })
 	}},
-	"node.undrain": {1, func(n *Node, words []string) ([]string, error) {
+	"node.undrain": {1, 1, func(n *Node, words []string) ([]string, error) {
 		return onNode(words[0], func(number uint64) error { return n.Drain(number, false) })
 	}},
-	"node.remove": {1, func(n *Node, words []string) ([]string, error) {
+	"node.remove": {1, 1, func(n *Node, words []string) ([]string, error) {
 		return onNode(words[0], n.Remove)
 	}},
-	"node.checksum": {0, func(n *Node, _ []string) ([]string, error) {
+	"node.checksum": {0, 0, func(n *Node, _ []string) ([]string, error) {
 		contents, err := n.Checksum()
 		return []string{fmt.Sprintf("entries=%d sum=%016x", contents.Entries, contents.Sum)}, err
 	}},
-	"node.backup": {1, func(n *Node, words []string) ([]string, error) {
-		m, err := n.Backup(words[0])
-		if err != nil {
-			return nil, err
+	"node.backup": {1, 2, func(n *Node, words []string) ([]string, error) {
+		base := ""
+		if len(words) > 1 {
+			base = words[1]
 		}
-		return m.lines(), nil
+		return describeBackup(n.Backup(words[0], base))
 	}},
-	"node.restore": {1, func(n *Node, words []string) ([]string, error) {
-		m, err := n.Restore(words[0])
-		if err != nil {
-			return nil, err
-		}
-		return m.lines(), nil
+	"node.verify":  {1, 1, func(n *Node, words []string) ([]string, error) { return describeBackup(n.Verify(words[0])) }},
+	"node.restore": {1, 1, func(n *Node, words []string) ([]string, error) { return describeBackup(n.Restore(words[0])) }},
+	"node.backups": {0, 0, func(n *Node, _ []string) ([]string, error) { return n.Backups() }},
+	"node.dropbackup": {1, 1, func(n *Node, words []string) ([]string, error) {
+		return n.DropBackup(words[0])
 	}},
-	"node.trace": {1, func(n *Node, words []string) ([]string, error) {
+	"node.trace": {1, 1, func(n *Node, words []string) ([]string, error) {
 		seconds, err := strconv.ParseFloat(words[0], 64)
 		if err != nil || !(seconds > 0 && seconds <= 600) {
 			return nil, errors.New("the length of a trace is from 0 to 600 seconds")
@@ -66,7 +66,7 @@ func (n *Node) Admin(words []string) ([]string, error) {
 	if !ok {
 		return nil, fmt.Errorf("unknown command '%s'", words[0])
 	}
-	if len(words)-1 != command.words {
+	if given := len(words) - 1; given < command.least || given > command.most {
 		return nil, fmt.Errorf("wrong number of arguments for '%s' command", words[0])
 	}
 	lines, err := command.do(n, words[1:])
@@ -74,6 +74,13 @@ func (n *Node) Admin(words []string) ([]string, error) {
 		lines = []string{"OK"}
 	}
 	return lines, err
+}
+
+func describeBackup(m *Manifest, err error) ([]string, error) {
+	if err != nil {
+		return nil, err
+	}
+	return m.lines(), nil
 }
 
 func onNode(word string, do func(uint64) error) ([]string, error) {

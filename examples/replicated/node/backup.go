@@ -2,7 +2,6 @@
 package node
 
 import (
-	"bufio"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -11,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"sort"
 	"strings"
 	"sync"
 	"time"
@@ -18,12 +18,14 @@ import (
 	"varve.example/replicated/machine"
 )
 
-// A backup is a directory with a file for each shard, which is a stream of a
-// snapshot, and a manifest. It is complete if the manifest is there.
+// A backup is a manifest, which names pieces of files. It is complete if the
+// manifest is there. Its files have its name, but for those of the backups that it
+// continues from. In format 1, a file for each shard is a stream of a snapshot.
 
 const (
 	manifestName    = "manifest.json"
-	backupFormat    = 1
+	oldBackupFormat = 1
+	backupFormat    = 2
 	restoreBatch    = 512 << 10 // Bytes of a proposal.
 	restoreAttempts = 20
 )
@@ -33,32 +35,30 @@ type Manifest struct {
 	Format  int
 	Created time.Time
 	Shards  uint64
-	Parts   []Part
 	Total   machine.Contents // Applied is 0.
+	// Whether all shards are of one point in time.
+	Moment bool
+	Base   string `json:",omitempty"` // The backup that it continues from.
 	// Of a backup that was made from what was left: what is known of each shard.
 	Salvaged []string `json:",omitempty"`
+	Files    []string
+	Parts    []Part
+}
+
+// Part is what the backup has of a shard.
+type Part struct {
+	Shard    uint64
+	File     string `json:",omitempty"` // Of format 1.
+	Bytes    int64  // That this backup had to write.
+	Contents machine.Contents
+	Pieces   []Piece
 }
 
 func newManifest(shards uint64) *Manifest {
 	return &Manifest{Format: backupFormat, Created: time.Now().UTC(), Shards: shards, Parts: make([]Part, shards)}
 }
 
-// write adds the parts up and writes the manifest, with which the backup is
-// complete.
-func (m *Manifest) write(dir string) error {
-	for _, part := range m.Parts {
-		part.Contents.AddTo(&m.Total)
-	}
-	return writeFile(filepath.Join(dir, manifestName), m)
-}
-
-// Part is the file of a shard.
-type Part struct {
-	Shard    uint64
-	File     string
-	Bytes    int64
-	Contents machine.Contents
-}
+func manifestOf(name string) string { return name + "/" + manifestName }
 
 func (m *Manifest) lines() []string {
 	var lines []string
@@ -66,7 +66,7 @@ func (m *Manifest) lines() []string {
 		lines = append(lines, fmt.Sprintf("shard=%d applied=%d entries=%d sum=%016x bytes=%d",
 			part.Shard, part.Contents.Applied, part.Contents.Entries, part.Contents.Sum, part.Bytes))
 	}
-	return append(lines, m.total())
+	return append(lines, fmt.Sprintf("moment=%t", m.Moment), m.total())
 }
 
 func (m *Manifest) total() string {
@@ -78,33 +78,44 @@ var (
 	errBackupName = errors.New("the name of a backup is up to 100 letters, digits, '.', '_' and '-', and begins with a letter or digit")
 )
 
-// backupPath is where a backup of that name is. A client of the store may not
-// choose any other place.
-func (n *Node) backupPath(name string) (string, error) {
-	if !backupName.MatchString(name) {
-		return "", errBackupName
-	}
+func errBackupExists(name string) error { return fmt.Errorf("there is a backup %s", name) }
+
+// backups is where this node's backups are. A client of the store may not choose
+// any other place.
+func (n *Node) backups() (place, error) {
 	dir := n.options.Backups
 	if dir == "" {
 		dir = filepath.Join(n.options.Dir, "backups")
 	}
-	return filepath.Join(dir, name), os.MkdirAll(dir, 0o700)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, err
+	}
+	if words := strings.Fields(n.options.BackupTo); len(words) > 0 {
+		return command{words, dir, n.stop}, nil
+	}
+	return directory{dir}, nil
 }
 
-var errCopying = errors.New("a backup is being written or restored")
+var errCopying = errors.New("a backup is being written, read or deleted")
 
-// beginCopy begins a backup or a restore, one at a time. endCopy ends it.
-func (n *Node) beginCopy(name string) (path string, err error) {
-	if path, err = n.backupPath(name); err != nil {
-		return "", err
+// beginCopy begins to work with a backup, one at a time. endCopy ends it.
+func (n *Node) beginCopy(names ...string) (place, error) {
+	for _, name := range names {
+		if !backupName.MatchString(name) {
+			return nil, errBackupName
+		}
+	}
+	where, err := n.backups()
+	if err != nil {
+		return nil, err
 	}
 	if !n.copying.TryLock() {
-		return "", errCopying
+		return nil, errCopying
 	}
 	if err = n.begin(); err != nil {
 		n.copying.Unlock()
 	}
-	return path, err
+	return where, err
 }
 
 func (n *Node) endCopy() {
@@ -133,17 +144,22 @@ func (n *Node) eachShard(do func(shard uint64) error) error {
 	return failure
 }
 
-// Backup writes all shards to a directory of this node, each at one applied
-// index, while the cluster serves.
-func (n *Node) Backup(name string) (*Manifest, error) {
-	path, err := n.beginCopy(name)
+// Backup writes all shards while the cluster serves. Of a backup that it continues
+// from, if a name is given, it writes only what is new.
+func (n *Node) Backup(name, base string) (m *Manifest, err error) {
+	names := []string{name}
+	if base != "" {
+		names = append(names, base)
+	}
+	to, err := n.beginCopy(names...)
 	if err != nil {
 		return nil, err
 	}
 	defer n.endCopy()
-	errExists := fmt.Errorf("there is a backup %s", name)
-	if _, err := os.Stat(path); err == nil {
-		return nil, errExists
+	if found, err := to.list(manifestOf(name)); err != nil {
+		return nil, err
+	} else if len(found) > 0 {
+		return nil, errBackupExists(name)
 	}
 	_, marks, err := n.marks()
 	if err != nil {
@@ -152,73 +168,37 @@ func (n *Node) Backup(name string) (*Manifest, error) {
 	if marks > 0 {
 		return nil, errors.New("a restore has not ended: the contents are not whole")
 	}
-	// Only this node writes there, which may share the place with other nodes.
-	// What a crash has left goes.
-	dir := filepath.Join(filepath.Dir(path), ".partial-"+n.token)
-	if err := os.RemoveAll(dir); err != nil {
+	w, err := newBackupWriter(to, name, n.token, n.Shards())
+	if err != nil {
 		return nil, err
 	}
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, err
+	defer func() { err = w.finish(err) }()
+	w.check = func() error { return checkDisk(w.dir, 2*n.options.ReserveBytes) }
+	if base != "" {
+		from, err := readManifest(to, base)
+		if err != nil {
+			return nil, err
+		}
+		w.continueFrom(base, from)
 	}
 	begin := time.Now()
-	m := newManifest(n.Shards())
+	at, err := n.takeMoment()
+	if err != nil {
+		slog.Warn("a backup has each shard of another point in time", "error", err)
+	}
+	defer n.dropMoment(at)
+	w.m.Moment = at != nil
 	err = n.eachShard(func(shard uint64) error {
-		part, err := n.backupShard(dir, shard)
-		m.Parts[shard-1] = part
+		err := n.again(func() error {
+			return w.shard(shard, func(to io.Writer) (machine.Contents, error) { return n.stream(shard, at, to) })
+		})
 		if err != nil {
 			return fmt.Errorf("shard %d: %w", shard, err)
 		}
 		return nil
 	})
-	if err == nil {
-		err = m.write(dir)
-	}
-	if err == nil {
-		// A directory with files, such as another node's backup, is not replaced.
-		if err = os.Rename(dir, path); errors.Is(err, os.ErrExist) {
-			err = errExists
-		}
-	}
-	if err == nil {
-		err = syncDir(filepath.Dir(path))
-	}
-	if err != nil {
-		os.RemoveAll(dir)
-		return nil, err
-	}
-	slog.Info("backup written", "path", path, "entries", m.Total.Entries, "took", time.Since(begin).String())
-	return m, nil
-}
-
-func (n *Node) backupShard(dir string, shard uint64) (part Part, err error) {
-	err = n.again(func() (err error) {
-		part, err = writePart(dir, shard, func(to io.Writer) (machine.Contents, error) { return n.stream(shard, to) })
-		return err
-	})
-	return part, err
-}
-
-// writePart writes the file of a shard.
-func writePart(dir string, shard uint64, stream func(io.Writer) (machine.Contents, error)) (Part, error) {
-	part := Part{Shard: shard, File: fmt.Sprintf("shard-%04d", shard)}
-	file, err := os.Create(filepath.Join(dir, part.File))
-	if err != nil {
-		return part, err
-	}
-	defer file.Close()
-	out := bufio.NewWriterSize(file, 1<<20)
-	if part.Contents, err = stream(out); err != nil {
-		return part, err
-	}
-	if err := out.Flush(); err != nil {
-		return part, err
-	}
-	if err := file.Sync(); err != nil {
-		return part, err
-	}
-	part.Bytes, err = file.Seek(0, io.SeekCurrent)
-	return part, err
+	slog.Info("backup written", "name", name, "moment", w.m.Moment, "took", time.Since(begin).String(), "error", err)
+	return w.m, err
 }
 
 // again does it up to three times: a leader may have moved.
@@ -247,7 +227,7 @@ func (n *Node) Checksum() (total machine.Contents, err error) {
 	err = n.eachShard(func(shard uint64) error {
 		var contents machine.Contents
 		err := n.again(func() (err error) {
-			contents, err = n.stream(shard, io.Discard)
+			contents, err = n.stream(shard, nil, io.Discard)
 			return err
 		})
 		mutex.Lock()
@@ -258,38 +238,156 @@ func (n *Node) Checksum() (total machine.Contents, err error) {
 	return total, err
 }
 
-// ReadManifest reads the manifest of a backup.
-func ReadManifest(path string) (*Manifest, error) {
-	text, err := os.ReadFile(filepath.Join(path, manifestName))
+// readManifest reads the manifest of a backup.
+func readManifest(from place, name string) (*Manifest, error) {
+	file, err := from.get(manifestOf(name))
 	if err != nil {
 		return nil, err
 	}
 	m := &Manifest{}
-	if err := json.Unmarshal(text, m); err != nil {
-		return nil, err
+	err = json.NewDecoder(file).Decode(m)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, fmt.Errorf("%s: %w", manifestOf(name), err)
 	}
-	if m.Format != backupFormat || uint64(len(m.Parts)) != m.Shards {
-		return nil, fmt.Errorf("%s: format %d with %d of %d shards", path, m.Format, len(m.Parts), m.Shards)
+	if m.Format != backupFormat && m.Format != oldBackupFormat || uint64(len(m.Parts)) != m.Shards {
+		return nil, fmt.Errorf("%s: format %d with %d of %d shards", name, m.Format, len(m.Parts), m.Shards)
+	}
+	if m.Format == oldBackupFormat {
+		m.Files = nil
+		for i := range m.Parts {
+			m.Files = append(m.Files, name+"/"+filepath.Base(m.Parts[i].File))
+			m.Parts[i].Pieces = nil
+		}
+	}
+	for _, file := range m.Files {
+		if dir, base := filepath.Split(file); !backupName.MatchString(strings.TrimSuffix(dir, "/")) || !backupName.MatchString(base) {
+			return nil, fmt.Errorf("%s: %q is not a file of a backup", name, file)
+		}
+	}
+	for _, part := range m.Parts {
+		for _, piece := range part.Pieces {
+			if piece.File < 0 || piece.File >= len(m.Files) {
+				return nil, fmt.Errorf("%s: a piece of shard %d has no file", name, part.Shard)
+			}
+		}
 	}
 	return m, nil
 }
 
-// ReadPart calls visit for the entries of a shard of a backup, and compares
-// them with the manifest.
-func ReadPart(path string, part Part, visit func(key, value []byte) error) error {
-	file, err := os.Open(filepath.Join(path, filepath.Base(part.File)))
+// Verify reads all of a backup, and returns an error if anything is missing or
+// damaged.
+func (n *Node) Verify(name string) (*Manifest, error) {
+	from, err := n.beginCopy(name)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer file.Close()
-	contents, err := machine.ReadStream(bufio.NewReaderSize(file, 1<<20), visit)
+	defer n.endCopy()
+	return n.verify(from, name)
+}
+
+func (n *Node) verify(from place, name string) (*Manifest, error) {
+	m, err := readManifest(from, name)
 	if err != nil {
-		return fmt.Errorf("%s: %w", part.File, err)
+		return nil, err
 	}
-	if contents != part.Contents {
-		return fmt.Errorf("%s: the contents are not those of the manifest", part.File)
+	return m, readBackup(from, m, func(key, _ []byte) error {
+		if n.stopped() {
+			return errStopping
+		}
+		if string(machine.UserKey(key)) == restoreMark {
+			return errors.New("it was taken during a restore")
+		}
+		return nil
+	})
+}
+
+// Backups describes the backups that there are.
+func (n *Node) Backups() ([]string, error) {
+	from, err := n.beginCopy()
+	if err != nil {
+		return nil, err
 	}
-	return nil
+	defer n.endCopy()
+	all, err := manifests(from)
+	lines := []string{} // Not nil, which would be answered by OK.
+	for name, m := range all {
+		lines = append(lines, fmt.Sprintf("name=%s created=%s base=%s moment=%t entries=%d",
+			name, m.Created.Format(time.RFC3339), m.Base, m.Moment, m.Total.Entries))
+	}
+	sort.Strings(lines)
+	return lines, err
+}
+
+// manifests are those of all backups by name.
+func manifests(from place) (map[string]*Manifest, error) {
+	files, err := from.list("")
+	if err != nil {
+		return nil, err
+	}
+	all := map[string]*Manifest{}
+	for _, file := range files {
+		name, base, _ := strings.Cut(file, "/")
+		if base != manifestName || !backupName.MatchString(name) {
+			continue
+		}
+		if all[name], err = readManifest(from, name); err != nil {
+			return nil, err
+		}
+	}
+	return all, nil
+}
+
+// DropBackup deletes a backup, and what one that was not completed has left. Files
+// that other backups continue from stay until those are deleted.
+func (n *Node) DropBackup(name string) ([]string, error) {
+	from, err := n.beginCopy(name)
+	if err != nil {
+		return nil, err
+	}
+	defer n.endCopy()
+	before, err := manifests(from)
+	if err != nil {
+		return nil, err
+	}
+	files, err := from.list("")
+	if err != nil {
+		return nil, err
+	}
+	drop := map[string]bool{}
+	if m := before[name]; m != nil {
+		for _, file := range m.Files {
+			drop[file] = true
+		}
+		if err := from.remove(manifestOf(name)); err != nil {
+			return nil, err
+		}
+	}
+	// Again: a backup that is complete by now keeps what it names.
+	after, err := manifests(from)
+	if err != nil {
+		return nil, err
+	}
+	kept := map[string]bool{}
+	for _, m := range after {
+		for _, file := range m.Files {
+			kept[file] = true
+		}
+	}
+	deleted := 0
+	for _, file := range files {
+		dir, base, _ := strings.Cut(file, "/")
+		if base == manifestName || kept[file] || dir != name && (!drop[file] || after[dir] != nil) {
+			continue
+		}
+		if err := from.remove(file); err != nil {
+			return nil, err
+		}
+		deleted++
+	}
+	if deleted == 0 && before[name] == nil {
+		return nil, fmt.Errorf("there is no backup %s", name)
+	}
+	return []string{fmt.Sprintf("files=%d", deleted)}, nil
 }
 
 // While a backup is restored, each shard has this key, a mark. Its value says
@@ -431,28 +529,14 @@ func (n *Node) mayRestore(m *Manifest) ([][]byte, error) {
 // another number of shards. Nothing is proposed unless all of it can be read.
 // If it fails later, it can be repeated.
 func (n *Node) Restore(name string) (*Manifest, error) {
-	path, err := n.beginCopy(name)
+	from, err := n.beginCopy(name)
 	if err != nil {
 		return nil, err
 	}
 	defer n.endCopy()
-	m, err := ReadManifest(path)
+	m, err := n.verify(from, name)
 	if err != nil {
 		return nil, err
-	}
-	for _, part := range m.Parts {
-		err := ReadPart(path, part, func(key, _ []byte) error {
-			if n.stopped() {
-				return errStopping
-			}
-			if string(machine.UserKey(key)) == restoreMark {
-				return errors.New("it was taken during a restore")
-			}
-			return nil
-		})
-		if err != nil {
-			return nil, err
-		}
 	}
 	seen, err := n.mayRestore(m)
 	if err != nil {
@@ -468,15 +552,16 @@ func (n *Node) Restore(name string) (*Manifest, error) {
 			return nil, err
 		}
 	}
-	for _, part := range m.Parts {
-		if err := n.restorePart(path, part, marks); err != nil {
-			return nil, err
-		}
+	err = n.restoreEntries(marks, func(visit func(key, value []byte) error) error {
+		return readBackup(from, m, visit)
+	})
+	if err != nil {
+		return nil, err
 	}
 	if err := n.finishRestore(m, marks); err != nil {
 		return nil, err
 	}
-	slog.Info("backup restored", "path", path, "entries", m.Total.Entries, "took", time.Since(begin).String())
+	slog.Info("backup restored", "name", name, "entries", m.Total.Entries, "took", time.Since(begin).String())
 	return m, nil
 }
 
@@ -507,9 +592,9 @@ func (n *Node) finishRestore(m *Manifest, marks [][]byte) error {
 	return err
 }
 
-// restorePart proposes a shard of a backup. The proposals of different shards
-// of the cluster are made at the same time.
-func (n *Node) restorePart(path string, part Part, marks [][]byte) error {
+// restoreEntries proposes what `each` calls its argument for. The proposals of
+// different shards of the cluster are made at the same time.
+func (n *Node) restoreEntries(marks [][]byte, each func(visit func(key, value []byte) error) error) error {
 	type work chan []byte
 	shards := map[uint64]work{}
 	pending := map[uint64][]byte{}
@@ -544,7 +629,7 @@ func (n *Node) restorePart(path string, part Part, marks [][]byte) error {
 		to <- pending[shard]
 		pending[shard] = nil
 	}
-	err := ReadPart(path, part, func(key, value []byte) error {
+	err := each(func(key, value []byte) error {
 		shard := n.ShardOf(machine.UserKey(key))
 		if len(pending[shard]) == 0 {
 			pending[shard] = ifMark(marks[shard])

@@ -9,7 +9,6 @@ package node
 import (
 	"errors"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -47,15 +46,8 @@ func checksum(t *testing.T, n *Node) machine.Contents {
 // checkBackup checks that a backup is whole.
 func checkBackup(t *testing.T, n *Node, name string) {
 	t.Helper()
-	path := filepath.Join(n.options.Backups, name)
-	m, err := ReadManifest(path)
-	if err != nil {
+	if _, err := n.Verify(name); err != nil {
 		t.Fatal(err)
-	}
-	for _, part := range m.Parts {
-		if err := ReadPart(path, part, func([]byte, []byte) error { return nil }); err != nil {
-			t.Fatal(err)
-		}
 	}
 }
 
@@ -72,7 +64,7 @@ func TestOneOfManyBackupsOfOneNameIsWritten(t *testing.T) {
 			group.Add(1)
 			go func() {
 				defer group.Done()
-				_, err := []*Node{first, second}[i%2].Backup(name)
+				_, err := []*Node{first, second}[i%2].Backup(name, "")
 				results <- err
 			}()
 		}
@@ -100,18 +92,15 @@ func TestABackupReplacesNoOther(t *testing.T) {
 	dir := t.TempDir()
 	n := single(t, Options{Shards: 1, Backups: dir})
 	fill(t, n, 10, 10)
-	if _, err := n.Backup("one"); err != nil {
+	if _, err := n.Backup("one", ""); err != nil {
 		t.Fatal(err)
 	}
 	// As if another node had written it after the first look.
-	partial := filepath.Join(dir, ".partial-other")
-	if err := os.Mkdir(partial, 0o755); err != nil {
+	w, err := newBackupWriter(directory{dir}, "one", "other", 1)
+	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(filepath.Join(partial, manifestName), nil, 0o644); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Rename(partial, filepath.Join(dir, "one")); !errors.Is(err, os.ErrExist) {
+	if err := w.finish(nil); err == nil || err.Error() != "there is a backup one" {
 		t.Fatal("a backup was replaced: ", err)
 	}
 	checkBackup(t, n, "one")
@@ -120,11 +109,11 @@ func TestABackupReplacesNoOther(t *testing.T) {
 func TestARestoreThatHasFailedIsRepeated(t *testing.T) {
 	dir := t.TempDir()
 	from := single(t, Options{Shards: 2, Backups: dir})
-	if _, err := from.Backup("none"); err != nil {
+	if _, err := from.Backup("none", ""); err != nil {
 		t.Fatal(err)
 	}
 	fill(t, from, 500, 1000)
-	m, err := from.Backup("all")
+	m, err := from.Backup("all", "")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -139,11 +128,16 @@ func TestARestoreThatHasFailedIsRepeated(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := n.restorePart(filepath.Join(dir, "all"), m.Parts[0], marks); err != nil {
+	half := func() error {
+		return n.restoreEntries(marks, func(visit func(key, value []byte) error) error {
+			return readFile(directory{dir}, m, 0, make([]machine.Contents, len(m.Parts)), visit)
+		})
+	}
+	if err := half(); err != nil {
 		t.Fatal(err)
 	}
 	// Here it fails.
-	if _, err := n.Backup("half"); err == nil {
+	if _, err := n.Backup("half", ""); err == nil {
 		t.Fatal("a half of a backup was written as one")
 	}
 	if _, err := n.Restore("none"); err == nil {
@@ -155,7 +149,7 @@ func TestARestoreThatHasFailedIsRepeated(t *testing.T) {
 	if got, want := checksum(t, n), checksum(t, from); got != want {
 		t.Fatalf("%v, not %v", got, want)
 	}
-	if err := n.restorePart(filepath.Join(dir, "all"), m.Parts[0], marks); !errors.Is(err, errMarkLost) {
+	if err := half(); !errors.Is(err, errMarkLost) {
 		t.Fatal("the first attempt goes on after the second one: ", err)
 	}
 	if _, err := n.Restore("all"); err == nil {
@@ -223,7 +217,7 @@ func TestAStoppingNodeWaitsForNoLongCommand(t *testing.T) {
 	fill(t, n, 40, 1<<20)
 	streamed, traced := make(chan error), make(chan error)
 	go func() {
-		_, err := n.stream(1, slowWriter{}) // 40 seconds.
+		_, err := n.stream(1, nil, slowWriter{}) // 40 seconds.
 		streamed <- err
 	}()
 	go func() {
@@ -246,7 +240,7 @@ func TestAStoppingNodeWaitsForNoLongCommand(t *testing.T) {
 		t.Fatal("it does not stop")
 	}
 	for _, do := range []func() error{
-		func() error { _, err := n.Backup("late"); return err },
+		func() error { _, err := n.Backup("late", ""); return err },
 		func() error { _, err := n.Checksum(); return err },
 		func() error { _, err := n.Trace(time.Second); return err },
 	} {

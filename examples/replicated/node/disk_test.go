@@ -36,11 +36,11 @@ func TestFilesAreForOneUser(t *testing.T) {
 	backups := filepath.Join(t.TempDir(), "backups")
 	n := single(t, Options{Shards: 1, Dir: dir, Backups: backups})
 	set(t, n, "key", "value")
-	if _, err := n.Backup("one"); err != nil {
+	if _, err := n.Backup("one", ""); err != nil {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"a\nb", "-rf", "", ".", "..", "a/b", ".a", strings.Repeat("a", 101)} {
-		if _, err := n.Backup(name); err == nil {
+		if _, err := n.Backup(name, ""); err == nil {
 			t.Errorf("%q is the name of a backup", name)
 		}
 	}

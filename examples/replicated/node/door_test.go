@@ -465,7 +465,7 @@ func TestABackupOfAnOlderClusterIsRestored(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if _, err := older.Backup("monday"); err != nil {
+	if _, err := older.Backup("monday", ""); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := newer.Restore("monday"); err != nil {

@@ -80,16 +80,7 @@ const (
 func (g *gate) hold(holder uint64, limit time.Duration) {
 	g.mutex.Lock()
 	g.open()
-	g.holder = holder
-	g.closed = make(chan struct{})
-	mine := g.closed
-	g.timer = time.AfterFunc(min(limit, maxHold), func() {
-		g.mutex.Lock()
-		defer g.mutex.Unlock()
-		if g.closed == mine {
-			g.open()
-		}
-	})
+	g.close(holder, limit)
 	if g.under == 0 {
 		g.mutex.Unlock()
 		return
@@ -105,11 +96,41 @@ func (g *gate) hold(holder uint64, limit time.Duration) {
 	}
 }
 
-// release lets requests pass, unless another hold has begun meanwhile.
-func (g *gate) release(holder uint64) {
+// close has requests wait. The gate is open, and its mutex held.
+func (g *gate) close(holder uint64, limit time.Duration) {
+	g.holder = holder
+	g.closed = make(chan struct{})
+	mine := g.closed
+	g.timer = time.AfterFunc(min(limit, maxHold), func() {
+		g.mutex.Lock()
+		defer g.mutex.Unlock()
+		if g.closed == mine {
+			g.open()
+		}
+	})
+}
+
+// holdNew has requests that come wait, unless there is a hold. It does not wait
+// for those that are under way.
+func (g *gate) holdNew(holder uint64, limit time.Duration) bool {
 	g.mutex.Lock()
 	defer g.mutex.Unlock()
-	if g.holder == holder {
-		g.open()
+	if g.closed != nil {
+		return false
 	}
+	g.close(holder, limit)
+	return true
+}
+
+// release lets requests pass, unless another hold has begun meanwhile. It says
+// whether none has passed since this one began.
+func (g *gate) release(holder uint64) bool {
+	g.mutex.Lock()
+	defer g.mutex.Unlock()
+	if g.holder != holder {
+		return false
+	}
+	held := g.closed != nil
+	g.open()
+	return held || g.shut
 }

@@ -181,7 +181,7 @@ func TestRequestsOfAnotherClusterAreRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer conn.Close()
-		conn.Write([]byte(theirs.streamRequest(1)))
+		conn.Write([]byte(theirs.streamRequest(1, 0)))
 		conn.SetReadDeadline(time.Now().Add(10 * time.Second))
 		if count, _ := conn.Read(make([]byte, 1)); (count == 1) != served {
 			t.Fatalf("a backup of cluster %s is served: %t", cluster, count == 1)

@@ -45,6 +45,7 @@ type Options struct {
 	Replicas int               // Of each shard of a new cluster.
 	Dir      string
 	Backups  string // Where backups are; in Dir if it is empty.
+	BackupTo string // A program by which backups are elsewhere, with words for it.
 	RoundMS  uint64 // Ticks; an election begins after 10 of them in silence.
 	// Entries applied between two snapshots, behind which the log is cut.
 	SnapshotEntries uint64
@@ -91,6 +92,7 @@ type Node struct {
 	ended     atomic.Bool
 	tasks     sync.WaitGroup // Begun by `begin`.
 	copying   sync.Mutex     // Over writing or restoring a backup.
+	held      sync.Map       // Of moments, by heldKey.
 
 	directory atomic.Pointer[Directory] // The newest one that is known.
 	saved     sync.Mutex                // Over writing it down.
@@ -341,6 +343,7 @@ func (n *Node) Stop() {
 	n.peers.mutex.Unlock()
 	// The replicas hear their leaders until the end, or they would begin elections.
 	n.awaitTasks()
+	n.dropAllHeld()
 	if n.listener != nil {
 		n.listener.Close()
 	}

@@ -485,9 +485,14 @@ func (s *Service) InFlight(shard uint64, reply *int) error {
 	return nil
 }
 
-// streamRequest is a shard's number and the name of the cluster.
-func (n *Node) streamRequest(shard uint64) string {
-	return strings.TrimSpace(fmt.Sprintf("%d %s", shard, n.cluster)) + "\n"
+// streamRequest is a shard's number, the name of the cluster, and the number of a
+// moment unless it is 0.
+func (n *Node) streamRequest(shard, at uint64) string {
+	request := strings.TrimSpace(fmt.Sprintf("%d %s", shard, n.cluster))
+	if at != 0 {
+		request = fmt.Sprintf("%d %s %d", shard, n.cluster, at)
+	}
+	return request + "\n"
 }
 
 // serveStream sends the contents of the shard that is asked for.
@@ -498,13 +503,18 @@ func (n *Node) serveStream(plain net.Conn) {
 	if err != nil {
 		return
 	}
-	number, cluster, _ := strings.Cut(line[:len(line)-1], " ")
-	shard, err := strconv.ParseUint(number, 10, 64)
-	if err != nil || cluster != n.cluster {
+	words := strings.SplitN(line[:len(line)-1]+"  ", " ", 3)
+	shard, err := strconv.ParseUint(words[0], 10, 64)
+	if err != nil || words[1] != n.cluster {
 		return
 	}
 	out := bufio.NewWriterSize(conn, 1<<16)
-	summary, err := n.streamHere(shard, out)
+	var summary machine.Contents
+	if at, bad := strconv.ParseUint(strings.TrimSpace(words[2]), 10, 64); bad == nil {
+		summary, err = n.streamHeld(shard, at, out)
+	} else {
+		summary, err = n.streamHere(shard, out)
+	}
 	if err != nil {
 		return // The other side sees that the end is missing.
 	}

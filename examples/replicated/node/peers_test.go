@@ -210,7 +210,7 @@ func TestAStoppingNodeEndsStreamsOfOthers(t *testing.T) {
 	}
 	ended := make(chan error)
 	go func() {
-		_, err := n.streamFrom(conn, 1, io.Discard)
+		_, err := n.streamFrom(conn, 1, 0, io.Discard)
 		ended <- err
 	}()
 	time.Sleep(50 * time.Millisecond)

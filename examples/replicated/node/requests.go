@@ -492,8 +492,24 @@ func (n *Node) streamHere(shard uint64, to io.Writer) (machine.Contents, error) 
 // a disk, but not for ever for a node that has gone.
 const streamSilence = 30 * time.Second
 
-// stream is streamHere of a node that serves the shard.
-func (n *Node) stream(shard uint64, to io.Writer) (machine.Contents, error) {
+// stream is streamHere of a node that serves the shard, or what there was at a
+// moment if that is not nil.
+func (n *Node) stream(shard uint64, at *moment, to io.Writer) (machine.Contents, error) {
+	if at != nil {
+		number := at.nodes[shard]
+		if number == n.number {
+			return n.streamHeld(shard, at.id, to)
+		}
+		record := n.Directory().Nodes[number]
+		if record == nil {
+			return machine.Contents{}, fmt.Errorf("there is no node %d", number)
+		}
+		conn, err := n.dialNode(record.Address, kindStream)
+		if err != nil {
+			return machine.Contents{}, err
+		}
+		return n.streamFrom(conn, shard, at.id, to)
+	}
 	if n.here(shard) != nil {
 		return n.streamHere(shard, to)
 	}
@@ -505,7 +521,7 @@ func (n *Node) stream(shard uint64, to io.Writer) (machine.Contents, error) {
 		}
 		var conn net.Conn
 		if conn, err = n.dialNode(record.Address, kindStream); err == nil {
-			return n.streamFrom(conn, shard, to)
+			return n.streamFrom(conn, shard, 0, to)
 		}
 	}
 	return machine.Contents{}, err
@@ -513,7 +529,7 @@ func (n *Node) stream(shard uint64, to io.Writer) (machine.Contents, error) {
 
 // streamFrom reads a shard's stream of another node. The connection is closed
 // at the end, or when this node stops.
-func (n *Node) streamFrom(plain net.Conn, shard uint64, to io.Writer) (contents machine.Contents, err error) {
+func (n *Node) streamFrom(plain net.Conn, shard, at uint64, to io.Writer) (contents machine.Contents, err error) {
 	done := make(chan struct{})
 	defer close(done)
 	go func() {
@@ -524,7 +540,7 @@ func (n *Node) streamFrom(plain net.Conn, shard uint64, to io.Writer) (contents 
 		plain.Close()
 	}()
 	conn := &watchedConn{Conn: plain, silence: streamSilence}
-	if _, err = io.WriteString(conn, n.streamRequest(shard)); err != nil {
+	if _, err = io.WriteString(conn, n.streamRequest(shard, at)); err != nil {
 		return contents, err
 	}
 	reader := bufio.NewReaderSize(conn, 1<<16)

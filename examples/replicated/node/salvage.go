@@ -87,24 +87,19 @@ func (s *Salvage) Run() (m *Manifest, lines []string, err error) {
 			return nil, nil, fmt.Errorf("%s: %w", dir, err)
 		}
 	}
-	out := filepath.Join(work, "backup")
-	if err := os.Mkdir(out, 0o700); err != nil {
+	to := directory{filepath.Dir(s.To)}
+	w, err := newBackupWriter(to, filepath.Base(s.To), newToken(), s.shards)
+	if err != nil {
 		return nil, nil, err
 	}
-	m = newManifest(s.shards)
-	for shard := uint64(1); shard <= s.shards; shard++ {
-		if m.Parts[shard-1], err = s.shard(out, shard, found[shard]); err != nil {
-			return nil, nil, fmt.Errorf("shard %d: %w", shard, err)
+	for shard := uint64(1); err == nil && shard <= s.shards; shard++ {
+		if err = s.shard(w, shard, found[shard]); err != nil {
+			err = fmt.Errorf("shard %d: %w", shard, err)
 		}
 	}
-	m.Salvaged = s.shown
-	if err = m.write(out); err == nil {
-		err = os.Rename(out, s.To)
-	}
-	if err == nil {
-		err = syncDir(filepath.Dir(s.To))
-	}
-	return m, append(m.Salvaged, m.total()), err
+	w.m.Salvaged = s.shown
+	err = w.finish(err)
+	return w.m, append(s.shown, w.m.total()), err
 }
 
 // open copies a node's directory and finds the replicas in it.
@@ -377,8 +372,8 @@ func (r *remains) apply(shard, end uint64) error {
 	return err
 }
 
-// shard writes the file of a shard, from the best of its replicas.
-func (s *Salvage) shard(dir string, shard uint64, all []*remains) (Part, error) {
+// shard writes what there is of a shard, from the best of its replicas.
+func (s *Salvage) shard(w *backupWriter, shard uint64, all []*remains) error {
 	var best *remains
 	var failure error
 	known := uint64(0)
@@ -417,12 +412,12 @@ func (s *Salvage) shard(dir string, shard uint64, all []*remains) (Part, error) 
 		}
 	}
 	if failure != nil && !s.Partial {
-		return Part{}, failure
+		return failure
 	}
 	if failure != nil {
 		s.show("shard=%d is not whole: %v", shard, failure)
 	}
-	return writePart(dir, shard, func(to io.Writer) (machine.Contents, error) {
+	return w.shard(shard, func(to io.Writer) (machine.Contents, error) {
 		if best == nil {
 			return machine.Contents{}, machine.EmptyStream(to)
 		}

@@ -38,6 +38,7 @@ func main() {
 	flag.IntVar(&options.Replicas, "replicas", 3, "replicas of each shard of a new cluster")
 	flag.StringVar(&options.Dir, "dir", "", "where the data is; made if need be")
 	flag.StringVar(&options.Backups, "backups", "", "where backups are written and read; DIR/backups if empty")
+	flag.StringVar(&options.BackupTo, "backup-to", "", "COMMAND by which backups are stored elsewhere; called with put, get, list or delete, and a name")
 	flag.StringVar(&options.Client, "redis", "127.0.0.1:6379", "HOST:PORT for clients; other than loopback only with a password")
 	watch := flag.String("watch", "", "HOST:PORT of /metrics, /healthz and /readyz; none if empty")
 	var clients clientFlags

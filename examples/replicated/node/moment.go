@@ -1,0 +1,255 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+package node
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"math/rand/v2"
+	"sync"
+	"time"
+
+	"varve.example/replicated/machine"
+	"varve.example/replicated/storage"
+)
+
+// A moment is one point in time over all shards: a write that was begun after
+// another one was acknowledged is in it only if the other one is. All nodes have
+// all requests wait, then take a snapshot of each shard, and then let the requests
+// go on. What is under way at the begin may be in it or not.
+type moment struct {
+	id    uint64
+	nodes map[uint64]uint64 // By shard: which has the snapshot.
+}
+
+// held is a snapshot of a moment. One stream of it is read at a time.
+type held struct {
+	sync.Mutex
+	snapshot storage.Snapshot // Nil once it was dropped.
+}
+
+type heldKey struct{ id, shard uint64 }
+
+const (
+	momentStep     = time.Second    // For a step of all nodes.
+	momentPause    = 3 * momentStep // At most, for clients.
+	momentLifetime = 6 * time.Hour  // If whoever has taken it dies.
+	momentAttempts = 5
+)
+
+// MomentRequest is a step of taking a moment.
+type MomentRequest struct {
+	Cluster  string
+	Moment   uint64
+	Step     momentKind
+	Shards   []uint64 // Of takeShards.
+	Revision uint64   // Of the directory that the nodes are from.
+}
+
+type momentKind int
+
+const (
+	holdRequests momentKind = iota
+	takeShards
+	letRequestsGo // Fails if there were requests since holdRequests.
+	dropShards
+)
+
+// Moment does a step.
+func (s *Service) Moment(request MomentRequest, _ *struct{}) error {
+	n := s.n
+	if request.Cluster != n.cluster {
+		return errors.New(n.otherCluster(request.Cluster))
+	}
+	switch request.Step {
+	case holdRequests:
+		if n.Directory().Revision != request.Revision {
+			return errors.New("the directory is changing")
+		}
+		for shard := uint64(1); shard <= n.Shards(); shard++ {
+			if !n.gates[shard].holdNew(request.Moment, momentPause) {
+				return fmt.Errorf("the leadership of shard %d is moving", shard)
+			}
+		}
+	case takeShards:
+		return n.takeShards(request)
+	case letRequestsGo:
+		passed := false
+		for shard := uint64(1); shard <= n.Shards(); shard++ {
+			passed = !n.gates[shard].release(request.Moment) || passed
+		}
+		if passed {
+			return errors.New("requests did not wait")
+		}
+	case dropShards:
+		n.held.Range(func(key, value any) bool {
+			if key.(heldKey).id == request.Moment {
+				n.dropHeld(key.(heldKey))
+			}
+			return true
+		})
+	}
+	return nil
+}
+
+// takeShards takes snapshots that have all that was acknowledged before.
+func (n *Node) takeShards(request MomentRequest) error {
+	if err := n.begin(); err != nil {
+		return err
+	}
+	defer n.tasks.Done()
+	// It ends before whoever asks stops waiting, and drops the moment.
+	ctx, cancel := context.WithTimeout(context.Background(), momentStep*3/4)
+	defer cancel()
+	errs := make(chan error, len(request.Shards))
+	for _, shard := range request.Shards {
+		go func() {
+			answer, err := n.host.SyncRead(ctx, clusterOf(shard), machine.Moment{})
+			if err == nil {
+				key := heldKey{request.Moment, shard}
+				n.held.Store(key, &held{snapshot: answer.(storage.Snapshot)})
+				time.AfterFunc(momentLifetime, func() { n.dropHeld(key) })
+			}
+			errs <- err
+		}()
+	}
+	var failure error
+	for range request.Shards {
+		if err := <-errs; err != nil {
+			failure = err
+		}
+	}
+	return failure
+}
+
+func (n *Node) dropHeld(key heldKey) {
+	if found, ok := n.held.LoadAndDelete(key); ok {
+		one := found.(*held)
+		one.Lock() // A stream of it ends first.
+		defer one.Unlock()
+		one.snapshot.Close()
+		one.snapshot = nil
+	}
+}
+
+// dropAllHeld is for the end. No stream goes on.
+func (n *Node) dropAllHeld() {
+	n.held.Range(func(key, _ any) bool {
+		n.dropHeld(key.(heldKey))
+		return true
+	})
+}
+
+// streamHeld writes what a shard had at a moment.
+func (n *Node) streamHeld(shard, id uint64, to io.Writer) (machine.Contents, error) {
+	if err := n.begin(); err != nil {
+		return machine.Contents{}, err
+	}
+	defer n.tasks.Done()
+	found, ok := n.held.Load(heldKey{id, shard})
+	if !ok {
+		return machine.Contents{}, errors.New("the moment of the backup has gone: was the node restarted?")
+	}
+	one := found.(*held)
+	one.Lock()
+	defer one.Unlock()
+	if one.snapshot == nil {
+		return machine.Contents{}, errors.New("the moment of the backup has ended")
+	}
+	return machine.StreamOf(one.snapshot, machine.Stream{To: to, Stop: n.stop})
+}
+
+// takeMoment takes one, or returns why it cannot be.
+func (n *Node) takeMoment() (at *moment, err error) {
+	for attempt := 0; attempt < momentAttempts && !n.stopped(); attempt++ {
+		begin := time.Now()
+		var paused time.Duration
+		if at, paused, err = n.tryMoment(); err == nil {
+			slog.Info("a moment of all shards was taken", "paused", paused.String(), "took", time.Since(begin).String())
+			return at, nil
+		}
+		n.wait(200 * time.Millisecond)
+	}
+	return nil, err
+}
+
+func (n *Node) tryMoment() (*moment, time.Duration, error) {
+	d := n.Directory()
+	at := &moment{rand.Uint64() | 1, map[uint64]uint64{}}
+	shards := map[uint64][]uint64{} // By node: which it takes.
+	for _, number := range d.numbers() {
+		if len(d.holds(number)) == 0 {
+			continue // No request is done there.
+		}
+		if !n.alive(number) {
+			return nil, 0, fmt.Errorf("node %d does not answer, and could do requests", number)
+		}
+		shards[number] = nil
+	}
+	for shard := uint64(1); shard <= n.Shards(); shard++ {
+		number := n.number
+		if n.here(shard) == nil {
+			candidates := n.candidates(shard)
+			if len(candidates) == 0 {
+				return nil, 0, fmt.Errorf("no node serves shard %d", shard)
+			}
+			number = candidates[0]
+		}
+		at.nodes[shard], shards[number] = number, append(shards[number], shard)
+	}
+	all := func(step momentKind) error {
+		errs := make(chan error, len(shards))
+		for number, mine := range shards {
+			go func() {
+				request := MomentRequest{n.cluster, at.id, step, mine, d.Revision}
+				if number == n.number {
+					errs <- (&Service{n}).Moment(request, nil)
+					return
+				}
+				errs <- n.call(number, "Moment", request, &struct{}{}, momentStep)
+			}()
+		}
+		var failure error
+		for range shards {
+			if err := <-errs; err != nil {
+				failure = err
+			}
+		}
+		return failure
+	}
+	begin := time.Now()
+	err := all(holdRequests)
+	if err == nil {
+		err = all(takeShards)
+	}
+	if failure := all(letRequestsGo); err == nil {
+		err = failure
+	}
+	paused := time.Since(begin)
+	if err != nil {
+		all(dropShards)
+		return nil, 0, err
+	}
+	return at, paused, nil
+}
+
+// dropMoment lets the nodes forget a moment.
+func (n *Node) dropMoment(at *moment) {
+	if at == nil {
+		return
+	}
+	nodes := map[uint64]bool{}
+	for _, number := range at.nodes {
+		nodes[number] = true
+	}
+	for number := range nodes {
+		request := MomentRequest{Cluster: n.cluster, Moment: at.id, Step: dropShards}
+		if number == n.number {
+			(&Service{n}).Moment(request, nil)
+		} else if err := n.call(number, "Moment", request, &struct{}{}, momentStep); err != nil {
+			slog.Warn("a node keeps a moment of a backup for a while", "node", number, "error", err)
+		}
+	}
+}

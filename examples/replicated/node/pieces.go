@@ -1,0 +1,360 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+package node
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"sort"
+	"sync"
+
+	"varve.example/replicated/machine"
+	"varve.example/replicated/storage"
+)
+
+// The entries of a shard are cut into pieces, in the order of their keys. Where a
+// piece ends follows from the last entry alone, so that a change makes one or two
+// pieces new. The others are as in an earlier backup, and are named by where they
+// are there.
+
+const (
+	pieceBytes    = 64 << 10 // On average.
+	maxPieceBytes = 1 << 20  // Unless one entry has more.
+)
+
+// Piece is entries, in the form of storage.NextEntry.
+type Piece struct {
+	File int    `json:"f"` // Of Manifest.Files.
+	At   int64  `json:"a"` // In bytes.
+	Size int64  `json:"n"`
+	Sum  []byte `json:"s"` // SHA-256.
+}
+
+// pieceKey is what a piece is known by.
+type pieceKey struct {
+	sum  [sha256.Size]byte
+	size int64
+}
+
+// backupWriter writes the files of a backup.
+type backupWriter struct {
+	place
+	name, token, dir string
+	known            map[pieceKey]located // Of the earlier backup.
+	check            func() error         // For enough space; may be nil.
+
+	mutex   sync.Mutex
+	m       *Manifest
+	numbers map[string]int // Of m.Files.
+	put     []string       // For undo.
+}
+
+// located is where a piece is.
+type located struct {
+	file string
+	at   int64
+}
+
+// newBackupWriter begins a backup. What a crash of the same owner has left goes.
+func newBackupWriter(to place, name, owner string, shards uint64) (*backupWriter, error) {
+	w := &backupWriter{
+		place: to, name: name, token: newToken(), known: map[pieceKey]located{},
+		m: newManifest(shards), numbers: map[string]int{},
+		dir: filepath.Join(to.spool(), ".partial-"+owner),
+	}
+	if err := os.RemoveAll(w.dir); err != nil {
+		return nil, err
+	}
+	return w, os.MkdirAll(w.dir, 0o700)
+}
+
+// continueFrom takes over what an earlier backup has.
+func (w *backupWriter) continueFrom(base string, m *Manifest) {
+	w.m.Base = base
+	for _, part := range m.Parts {
+		for _, piece := range part.Pieces {
+			w.known[piece.key()] = located{m.Files[piece.File], piece.At}
+		}
+	}
+}
+
+func (p *Piece) key() pieceKey {
+	key := pieceKey{size: p.Size}
+	copy(key.sum[:], p.Sum)
+	return key
+}
+
+// file is the number of a file.
+func (w *backupWriter) file(name string) int {
+	number, known := w.numbers[name]
+	if !known {
+		number = len(w.m.Files)
+		w.numbers[name], w.m.Files = number, append(w.m.Files, name)
+	}
+	return number
+}
+
+const spaceChecked = 64 << 20 // Bytes between two checks.
+
+// shard writes what a shard has that the earlier backup has not.
+func (w *backupWriter) shard(shard uint64, stream func(io.Writer) (machine.Contents, error)) error {
+	name := fmt.Sprintf("%s/shard-%04d-%s", w.name, shard, w.token)
+	file, err := os.Create(filepath.Join(w.dir, filepath.Base(name)))
+	if err != nil {
+		return err
+	}
+	defer os.Remove(file.Name())
+	defer file.Close()
+	out := bufio.NewWriterSize(file, 1<<20)
+	part := Part{Shard: shard}
+	mine := map[pieceKey]located{}
+	var where []located
+	var piece []byte
+	var written, checked int64
+	flush := func() error {
+		if len(piece) == 0 {
+			return nil
+		}
+		key := pieceKey{sha256.Sum256(piece), int64(len(piece))}
+		found, known := w.known[key]
+		if !known {
+			found, known = mine[key]
+		}
+		if !known {
+			found = located{name, written}
+			mine[key] = found
+			if _, err := out.Write(piece); err != nil {
+				return err
+			}
+			written += key.size
+		}
+		where = append(where, found)
+		part.Pieces = append(part.Pieces, Piece{0, found.at, key.size, key.sum[:]})
+		piece = piece[:0]
+		if written-checked < spaceChecked || w.check == nil {
+			return nil
+		}
+		checked = written
+		return w.check()
+	}
+	part.Contents, err = eachStreamed(stream, func(key, value []byte) error {
+		piece = binary.LittleEndian.AppendUint32(piece, uint32(len(key)))
+		piece = binary.LittleEndian.AppendUint32(piece, uint32(len(value)))
+		piece = append(append(piece, key...), value...)
+		if int(machine.Bucket(key)%pieceBytes) < 8+len(key)+len(value) || len(piece) >= maxPieceBytes {
+			return flush()
+		}
+		return nil
+	})
+	if err == nil {
+		err = flush()
+	}
+	if err == nil {
+		err = out.Flush()
+	}
+	if part.Bytes = written; err == nil && written > 0 {
+		err = w.store(name, file)
+	}
+	if err != nil {
+		return err
+	}
+	w.mutex.Lock()
+	defer w.mutex.Unlock()
+	for i := range where {
+		part.Pieces[i].File = w.file(where[i].file)
+	}
+	w.m.Parts[shard-1] = part
+	return nil
+}
+
+// eachStreamed calls visit for the entries of a stream.
+func eachStreamed(stream func(io.Writer) (machine.Contents, error), visit func(key, value []byte) error) (machine.Contents, error) {
+	from, to := io.Pipe()
+	ended := make(chan struct{})
+	var sent machine.Contents
+	go func() {
+		defer close(ended)
+		var err error
+		sent, err = stream(to)
+		to.CloseWithError(err)
+	}()
+	contents, err := machine.ReadStream(bufio.NewReaderSize(from, 1<<16), visit)
+	if err == nil {
+		_, err = io.Copy(io.Discard, from)
+	}
+	from.CloseWithError(errors.New("the reader of a stream has ended"))
+	<-ended
+	if err == nil && contents != sent {
+		err = errors.New("a stream has other contents than were sent")
+	}
+	return contents, err
+}
+
+func (w *backupWriter) store(name string, file *os.File) error {
+	w.mutex.Lock()
+	w.put = append(w.put, name)
+	w.mutex.Unlock()
+	return w.place.put(name, file)
+}
+
+// finish writes the manifest, with which the backup is complete, or removes what
+// there is of it.
+func (w *backupWriter) finish(err error) error {
+	defer os.RemoveAll(w.dir)
+	if err == nil {
+		err = w.finishManifest()
+	}
+	if err != nil {
+		for _, name := range w.put {
+			w.remove(name)
+		}
+	}
+	return err
+}
+
+func (w *backupWriter) finishManifest() error {
+	for _, part := range w.m.Parts {
+		part.Contents.AddTo(&w.m.Total)
+	}
+	file, err := os.Create(filepath.Join(w.dir, manifestName))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if err := json.NewEncoder(file).Encode(w.m); err != nil {
+		return err
+	}
+	name := manifestOf(w.name)
+	if err := w.place.put(name, file); err != nil {
+		if errors.Is(err, os.ErrExist) {
+			err = errBackupExists(w.name)
+		}
+		return err
+	}
+	if w.m.Base == "" {
+		return nil
+	}
+	// Whoever deletes the earlier one removes its manifest first, and then keeps
+	// what other manifests name.
+	names, err := w.list(manifestOf(w.m.Base))
+	if err == nil && len(names) == 0 {
+		err = fmt.Errorf("the backup %s was deleted", w.m.Base)
+	}
+	if err != nil {
+		w.remove(name)
+	}
+	return err
+}
+
+// readBackup calls visit for all entries of a backup, and compares them with the
+// manifest.
+func readBackup(from place, m *Manifest, visit func(key, value []byte) error) error {
+	contents := make([]machine.Contents, len(m.Parts))
+	for file := range m.Files {
+		if err := readFile(from, m, file, contents, visit); err != nil {
+			return err
+		}
+	}
+	for i, part := range m.Parts {
+		contents[i].Applied = part.Contents.Applied
+		if m.Format == backupFormat && contents[i] != part.Contents {
+			return fmt.Errorf("shard %d: the contents are not those of the manifest", part.Shard)
+		}
+	}
+	return nil
+}
+
+// readFile reads the pieces of one file, and adds their entries to the contents
+// of the parts that have them.
+func readFile(from place, m *Manifest, file int, contents []machine.Contents, visit func(key, value []byte) error) (err error) {
+	name := m.Files[file]
+	stored, err := from.get(name)
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	defer func() { err = errors.Join(err, stored.Close()) }()
+	reader := bufio.NewReaderSize(stored, 1<<20)
+	if m.Format == oldBackupFormat {
+		return readOldFile(reader, name, m.Parts[file], visit)
+	}
+	type use struct {
+		part, number int
+		piece        Piece
+	}
+	var uses []use
+	for part := range m.Parts {
+		for number, piece := range m.Parts[part].Pieces {
+			if piece.File == file {
+				uses = append(uses, use{part, number, piece})
+			}
+		}
+	}
+	sort.SliceStable(uses, func(i, j int) bool { return uses[i].piece.At < uses[j].piece.At })
+	var at int64
+	var buffer []byte
+	for i, u := range uses {
+		if i == 0 || u.piece.At != uses[i-1].piece.At || u.piece.Size != uses[i-1].piece.Size {
+			if buffer, err = readPiece(reader, u.piece, at, buffer); err != nil {
+				return fmt.Errorf("shard %d: piece %d (%d bytes at %d of %s): %w",
+					m.Parts[u.part].Shard, u.number, u.piece.Size, u.piece.At, name, err)
+			}
+			at = u.piece.At + u.piece.Size
+		}
+		for rest := buffer; len(rest) > 0; {
+			var key, value []byte
+			if key, value, rest, err = storage.NextEntry(rest); err == nil && len(key) == 0 {
+				err = storage.ErrMalformed
+			}
+			if err != nil {
+				return err
+			}
+			contents[u.part].Add(key, value)
+			if err := visit(key, value); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+var errPiece = errors.New("the bytes are not those that were written")
+
+// readPiece reads one from a reader that is at a byte of its file.
+func readPiece(reader *bufio.Reader, piece Piece, at int64, buffer []byte) ([]byte, error) {
+	if piece.At < at || piece.Size < 1 || piece.Size > maxPieceBytes+2*machine.MaxValueBytes {
+		return nil, errors.New("the manifest is damaged")
+	}
+	if _, err := io.CopyN(io.Discard, reader, piece.At-at); err != nil {
+		return nil, fmt.Errorf("%w: %w", errPiece, err)
+	}
+	if int64(cap(buffer)) < piece.Size {
+		buffer = make([]byte, piece.Size)
+	}
+	buffer = buffer[:piece.Size]
+	if _, err := io.ReadFull(reader, buffer); err != nil {
+		return nil, fmt.Errorf("%w: %w", errPiece, err)
+	}
+	if sum := sha256.Sum256(buffer); !bytes.Equal(sum[:], piece.Sum) {
+		return nil, errPiece
+	}
+	return buffer, nil
+}
+
+// readOldFile reads a file of format 1, a stream of a snapshot.
+func readOldFile(from io.Reader, name string, part Part, visit func(key, value []byte) error) error {
+	contents, err := machine.ReadStream(from, visit)
+	if err == nil && contents != part.Contents {
+		err = errors.New("the contents are not those of the manifest")
+	}
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	return nil
+}

@@ -1,0 +1,483 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+
+// Goal: a backup that continues from another one has only what is new, and is
+// whole; what is damaged or missing is named, and nothing of it is restored; a
+// program that stores backups may fail; all shards are of one point in time.
+// Method: clusters of one node in this process, files that are changed.
+
+package node
+
+import (
+	"bufio"
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"varve.example/replicated/machine"
+)
+
+func backup(t *testing.T, n *Node, name, base string) (m *Manifest, written int64) {
+	t.Helper()
+	m, err := n.Backup(name, base)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, part := range m.Parts {
+		written += part.Bytes
+	}
+	return m, written
+}
+
+// expectRestored restores a backup into a new cluster.
+func expectRestored(t *testing.T, options Options, name string, want machine.Contents) {
+	t.Helper()
+	n := single(t, options)
+	if _, err := n.Restore(name); err != nil {
+		t.Fatal(err)
+	}
+	if got := checksum(t, n); got.Sum != want.Sum || got.Entries != want.Entries {
+		t.Fatalf("%v, not %v", got, want)
+	}
+	n.Stop()
+}
+
+func filesIn(t *testing.T, dir string) []string {
+	t.Helper()
+	files, err := directory{dir}.list("")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+// storeProgram is a program that stores backups in a directory.
+func storeProgram(t *testing.T, dir string) string {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "store")
+	text := fmt.Sprintf(`#!/bin/sh
+cd %q || exit 1
+[ ! -e fail-"$1" ] || { echo "no $1 today" >&2; exit 3; }
+[ ! -e hang-"$1" ] || sleep 600
+case $1 in
+put) mkdir -p "$(dirname "$2")" && cat >"$2" ;;
+get) cat "$2" ;;
+list) find . -type f | sed 's,^\./,,' ;;
+delete) rm "$2" ;;
+esac
+`, dir)
+	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestABackupContinuesFromAnother(t *testing.T) {
+	for _, kind := range []string{"directory", "program"} {
+		t.Run(kind, func(t *testing.T) {
+			dir := t.TempDir()
+			options := Options{Shards: 3, Backups: dir}
+			if kind == "program" {
+				options.BackupTo, options.Backups = storeProgram(t, dir), t.TempDir()
+			}
+			n := single(t, options)
+			for i := 0; i < 300; i++ { // Some hundred pieces.
+				set(t, n, fmt.Sprint("key-", i), fmt.Sprint(i, strings.Repeat("v", 30_000)))
+			}
+			_, all := backup(t, n, "monday", "")
+			set(t, n, "key-7", "changed")
+			set(t, n, "new", "value")
+			want := checksum(t, n)
+			_, some := backup(t, n, "tuesday", "monday")
+			m, none := backup(t, n, "wednesday", "tuesday")
+			t.Logf("%d bytes, then %d, then %d", all, some, none)
+			if some == 0 || some > all/10 || none != 0 {
+				t.Fatalf("%d bytes, then %d, then %d", all, some, none)
+			}
+			if m.Base != "tuesday" || !m.Moment || m.Total.Sum != want.Sum {
+				t.Fatalf("%+v", m.Total)
+			}
+			if _, err := n.Backup("thursday", "friday"); err == nil {
+				t.Fatal("a backup continues from none")
+			}
+			lines, err := n.Backups()
+			if err != nil || len(lines) != 3 || !strings.HasPrefix(lines[1], "name=tuesday ") || !strings.Contains(lines[1], " base=monday ") {
+				t.Fatal(lines, err)
+			}
+			before := len(filesIn(t, dir))
+			if _, err := n.DropBackup("monday"); err != nil {
+				t.Fatal(err)
+			}
+			if left := len(filesIn(t, dir)); left != before-1 {
+				t.Fatalf("of %d files, %d are left", before, left)
+			}
+			options.Shards = 2
+			expectRestored(t, options, "wednesday", want)
+			for _, name := range []string{"tuesday", "wednesday"} {
+				if _, err := n.Verify(name); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := n.DropBackup(name); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if left := filesIn(t, dir); len(left) > 0 {
+				t.Fatal("files are left: ", left)
+			}
+			if _, err := n.DropBackup("monday"); err == nil {
+				t.Fatal("a backup was deleted twice")
+			}
+			// What a backup that was not completed has left.
+			if err := os.MkdirAll(filepath.Join(dir, "half"), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(filepath.Join(dir, "half", "shard-0001-1"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := n.DropBackup("half"); err != nil || len(filesIn(t, dir)) > 0 {
+				t.Fatal(err, filesIn(t, dir))
+			}
+		})
+	}
+}
+
+func TestAChangedEntryMovesNoPieces(t *testing.T) {
+	n := single(t, Options{Shards: 1})
+	for i := 0; i < 300; i++ {
+		set(t, n, fmt.Sprint("key-", i), strings.Repeat("v", 10_000))
+	}
+	pieces := func() map[string]bool {
+		w, err := newBackupWriter(directory{t.TempDir()}, "one", "me", 1)
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = w.shard(1, func(to io.Writer) (machine.Contents, error) { return n.stream(1, nil, to) })
+		if err = w.finish(err); err != nil {
+			t.Fatal(err)
+		}
+		sums := map[string]bool{}
+		for _, piece := range w.m.Parts[0].Pieces {
+			sums[string(piece.Sum)] = true
+		}
+		return sums
+	}
+	all := pieces()
+	if len(all) < 25 {
+		t.Fatalf("only %d pieces", len(all))
+	}
+	for _, change := range []func(){
+		func() { set(t, n, "key-100", strings.Repeat("w", 20_000)) },
+		func() { set(t, n, "more", "value") },
+		func() {
+			proposal := machine.AppendDelete(machine.NewProposal(nil, 1), []byte("key-200"))
+			if _, err := n.Propose(1, proposal); err != nil {
+				t.Fatal(err)
+			}
+		},
+	} {
+		change()
+		now, others := pieces(), 0
+		for sum := range now {
+			if !all[sum] {
+				others++
+			}
+		}
+		if others > 2 {
+			t.Fatalf("%d of %d pieces are others", others, len(now))
+		}
+		all = now
+	}
+}
+
+func TestDamageIsNamedAndNotRestored(t *testing.T) {
+	dir := t.TempDir()
+	n := single(t, Options{Shards: 2, Backups: dir})
+	fill(t, n, 200, 5000)
+	backup(t, n, "old", "")
+	set(t, n, "key-1", "changed")
+	m, _ := backup(t, n, "new", "old")
+	var files []string
+	for _, file := range m.Files {
+		files = append(files, filepath.Join(dir, file))
+	}
+	empty := single(t, Options{Shards: 3, Backups: dir})
+	for _, path := range files {
+		good, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		flipped := append([]byte(nil), good...)
+		flipped[len(good)/2] ^= 4
+		for name, bad := range map[string][]byte{"flipped": flipped, "truncated": good[:len(good)-1], "missing": nil} {
+			if err := os.Remove(path); err != nil {
+				t.Fatal(err)
+			}
+			if bad != nil {
+				if err := os.WriteFile(path, bad, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			expected := "of " + strings.TrimPrefix(path, dir+"/")
+			if bad == nil {
+				expected = strings.TrimPrefix(path, dir+"/")
+			}
+			for _, do := range []func(string) (*Manifest, error){n.Verify, empty.Restore} {
+				_, err := do("new")
+				// Not all of an older file is in use.
+				if !strings.HasPrefix(expected, "of old/") && err == nil || err != nil && !strings.Contains(err.Error(), expected) {
+					t.Errorf("%s: %s: %v", name, path, err)
+				}
+			}
+			if err := os.WriteFile(path, good, 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if got := checksum(t, empty); got.Entries != 0 {
+		t.Fatalf("of damaged backups there is %v", got)
+	}
+	// A manifest that leads elsewhere, or has a piece of none.
+	path := filepath.Join(dir, "new", manifestName)
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, change := range []func(m *Manifest){
+		func(m *Manifest) { m.Files[0] = "../../etc/passwd" },
+		func(m *Manifest) { m.Parts[0].Pieces[0].File = 99 },
+		func(m *Manifest) { m.Parts[0].Pieces[0].At = -5 },
+		func(m *Manifest) { m.Parts[0].Pieces[0].Size = 1 << 60 },
+		func(m *Manifest) { m.Parts[0].Pieces = m.Parts[0].Pieces[1:] },
+		func(m *Manifest) { m.Parts = m.Parts[1:] },
+		func(m *Manifest) { m.Format = 3 },
+	} {
+		var m Manifest
+		if err := json.Unmarshal(good, &m); err != nil {
+			t.Fatal(err)
+		}
+		change(&m)
+		text, _ := json.Marshal(m)
+		if err := os.WriteFile(path, text, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := n.Verify("new"); err == nil {
+			t.Errorf("a damaged manifest is whole: %.200s", text)
+		}
+	}
+}
+
+func TestABackupOfFormat1IsRestored(t *testing.T) {
+	dir := t.TempDir()
+	n := single(t, Options{Shards: 2})
+	fill(t, n, 100, 100)
+	want := checksum(t, n)
+	m := &Manifest{Format: oldBackupFormat, Shards: 2, Total: want}
+	if err := os.Mkdir(filepath.Join(dir, "old"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for shard := uint64(1); shard <= 2; shard++ {
+		var text bytes.Buffer
+		contents, err := n.stream(shard, nil, &text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		part := Part{Shard: shard, File: fmt.Sprintf("shard-%04d", shard), Contents: contents}
+		m.Parts = append(m.Parts, part)
+		if err := os.WriteFile(filepath.Join(dir, "old", part.File), text.Bytes(), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := writeFile(filepath.Join(dir, "old", manifestName), m); err != nil {
+		t.Fatal(err)
+	}
+	expectRestored(t, Options{Shards: 3, Backups: dir}, "old", want)
+	path := filepath.Join(dir, "old", "shard-0002")
+	if err := os.Truncate(path, 100); err != nil {
+		t.Fatal(err)
+	}
+	other := single(t, Options{Shards: 1, Backups: dir})
+	if _, err := other.Restore("old"); err == nil || !strings.Contains(err.Error(), "shard-0002") {
+		t.Fatal(err)
+	}
+}
+
+func TestAProgramThatStoresBackupsMayFail(t *testing.T) {
+	dir := t.TempDir()
+	n := single(t, Options{Shards: 2, Backups: t.TempDir(), BackupTo: storeProgram(t, dir)})
+	fill(t, n, 100, 1000)
+	mark := func(name string) (path string) {
+		path = filepath.Join(dir, name)
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	backup(t, n, "good", "")
+	for _, verb := range []string{"put", "list"} {
+		path := mark("fail-" + verb)
+		if _, err := n.Backup("one", ""); err == nil || !strings.Contains(err.Error(), "no "+verb+" today") {
+			t.Error(verb, err)
+		}
+		os.Remove(path)
+	}
+	path := mark("fail-get")
+	if _, err := n.Verify("good"); err == nil || !strings.Contains(err.Error(), "no get today") {
+		t.Error(err)
+	}
+	os.Remove(path)
+	if _, err := n.Verify("good"); err != nil {
+		t.Error(err)
+	}
+	for _, file := range filesIn(t, dir) {
+		if !strings.HasPrefix(file, "good/") {
+			t.Error("a backup that has failed has left ", file)
+		}
+	}
+	mark("hang-put")
+	ended := make(chan error)
+	go func() {
+		_, err := n.Backup("late", "")
+		ended <- err
+	}()
+	time.Sleep(time.Second)
+	n.Stop()
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("a backup was written that was not stored")
+		}
+	case <-time.After(10 * time.Second):
+		t.Fatal("a node that stops waits for a program")
+	}
+	wrong := single(t, Options{Shards: 1, Backups: t.TempDir(), BackupTo: "/nonexistent/program"})
+	if _, err := wrong.Backup("one", ""); err == nil {
+		t.Fatal("a backup was stored by no program")
+	}
+}
+
+// readChains returns the values of the keys of chains, by chain.
+func readChains(t *testing.T, n *Node, m *Manifest) map[string]map[int]int {
+	t.Helper()
+	chains := map[string]map[int]int{}
+	from, err := n.backups()
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = readBackup(from, m, func(key, value []byte) error {
+		chain, place, _ := strings.Cut(string(machine.UserKey(key)), "/")
+		at, _ := strconv.Atoi(place)
+		text, _, _ := machine.Value(value, 0)
+		number, err := strconv.Atoi(string(text))
+		if chains[chain] == nil {
+			chains[chain] = map[int]int{}
+		}
+		chains[chain][at] = number
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return chains
+}
+
+func TestABackupIsOfOneMoment(t *testing.T) {
+	n := single(t, Options{Shards: 8, Backups: t.TempDir(), Timeout: 10 * time.Second})
+	const writers, links = 4, 32
+	var stop atomic.Bool
+	done := make(chan error, writers)
+	for w := 0; w < writers; w++ {
+		go func() {
+			for round := 0; !stop.Load(); round++ {
+				for link := 0; link < links; link++ {
+					key := []byte(fmt.Sprintf("%d/%d", w, link))
+					proposal := machine.AppendPut(machine.NewProposal(nil, 1), key, []byte(strconv.Itoa(round)), 0)
+					if _, err := n.Propose(n.ShardOf(key), proposal); err != nil {
+						done <- err
+						return
+					}
+				}
+			}
+			done <- nil
+		}()
+	}
+	compared := 0
+	for i := 0; i < 10; i++ {
+		time.Sleep(200 * time.Millisecond)
+		m, _ := backup(t, n, fmt.Sprint("backup-", i), "")
+		if !m.Moment {
+			t.Error("a backup is not of one moment")
+		}
+		for chain, values := range readChains(t, n, m) {
+			for link := 1; link < links; link++ {
+				later, ok := values[link]
+				if !ok {
+					later = -1
+				}
+				if first := values[link-1]; len(values) == links && (later > first || later < values[0]-1) {
+					t.Fatalf("chain %s: link %d is %d after %d", chain, link, later, first)
+				}
+				compared++
+			}
+		}
+	}
+	stop.Store(true)
+	for w := 0; w < writers; w++ {
+		if err := <-done; err != nil {
+			t.Error(err)
+		}
+	}
+	if compared == 0 {
+		t.Fatal("nothing was written")
+	}
+	n.held.Range(func(key, _ any) bool {
+		t.Error("a moment is held: ", key)
+		return true
+	})
+}
+
+func TestAMomentNeedsAllRequestsToWait(t *testing.T) {
+	n := single(t, Options{Shards: 2, Backups: t.TempDir()})
+	n.gates[1].hold(5, time.Minute) // As while a leadership moves.
+	if at, _, err := n.tryMoment(); err == nil {
+		t.Fatal("requests of a shard did not wait: ", at)
+	}
+	n.gates[1].release(5)
+	at, paused, err := n.tryMoment()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Log("paused ", paused)
+	set(t, n, "key", "late")
+	for shard := uint64(1); shard <= 2; shard++ {
+		if contents, err := n.stream(shard, at, io.Discard); err != nil || contents.Entries != 0 {
+			t.Fatal(contents, err)
+		}
+	}
+	n.dropMoment(at)
+	if _, err := n.stream(1, at, io.Discard); err == nil {
+		t.Fatal("a moment was read that has ended")
+	}
+	g := &gate{}
+	if !g.holdNew(1, time.Minute) || g.holdNew(2, time.Minute) {
+		t.Fatal("a hold replaced another one")
+	}
+	g.hold(3, time.Minute)
+	if g.release(1) || !g.release(3) || g.release(3) {
+		t.Fatal("it is not said whether requests have waited")
+	}
+}
+
+func TestAPieceIsReadAtItsPlace(t *testing.T) {
+	reader := bufio.NewReader(strings.NewReader("0123456789"))
+	if _, err := readPiece(reader, Piece{At: 4, Size: 7}, 0, nil); !errors.Is(err, errPiece) || !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Fatal(err)
+	}
+}
