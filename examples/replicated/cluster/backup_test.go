@@ -183,8 +183,14 @@ func TestABackupOfManyNodesIsOfOneMoment(t *testing.T) {
 		}
 	}
 	t.Log("the slowest requests: ", slowest)
+	// A node that is down could do requests that do not wait.
+	c.nodes[2].kill()
+	lines := c.admin(c.nodes[0], "NODE.BACKUP", "without")
+	if lines[len(lines)-2] != "moment=false" {
+		t.Errorf("without a node: %v", lines)
+	}
 	c.end()
-	for _, name := range []string{"backup-0", fmt.Sprint("backup-", count-1)} {
+	for _, name := range []string{"backup-0", fmt.Sprint("backup-", count-1), "without"} {
 		other := newCluster(t, 3, "--backups="+backups)
 		other.admin(other.nodes[0], "NODE.VERIFY", name)
 		other.admin(other.nodes[0], "NODE.RESTORE", name)

@@ -290,6 +290,9 @@ func validKey(op operation) bool {
 	return isUser || isExpiry && op.code == Put
 }
 
+// ValidEntry says whether a user's entry may have this key, as it is stored.
+func ValidEntry(key []byte) bool { return validKey(operation{Put, key, nil}) }
+
 func cutText(from []byte) (text, rest []byte, ok bool) {
 	size, n := binary.Uvarint(from)
 	if n <= 0 || size > uint64(len(from)-n) {

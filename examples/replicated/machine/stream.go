@@ -116,14 +116,26 @@ func EmptyStream(to io.Writer) error {
 	return err
 }
 
-// ReadStream calls visit for the entries of a stream that are of users, with
-// the keys as they are stored, and returns what it was.
+// ReadEntries calls visit for the entries of a stream that are of users, with
+// the keys as they are stored.
+func ReadEntries(from io.Reader, visit func(key, value []byte) error) error {
+	return loadChunks(from, nil, func(chunk []byte) error {
+		return eachOf(chunk, func(key, value []byte) error {
+			if string(key) == indexKey {
+				return nil
+			}
+			return visit(key, value)
+		})
+	}, func() error { return nil })
+}
+
+// ReadStream is ReadEntries, and returns what it was.
 func ReadStream(from io.Reader, visit func(key, value []byte) error) (Contents, error) {
 	var contents Contents
 	err := loadChunks(from, nil, func(chunk []byte) error {
 		return eachOf(chunk, func(key, value []byte) error {
-			if string(key) == indexKey && len(value) != 8 {
-				return fmt.Errorf("%w: an index of %d bytes", errDamaged, len(value))
+			if string(key) == indexKey && len(value) != 8 || string(key) != indexKey && !ValidEntry(key) {
+				return fmt.Errorf("%w: an entry of %d and %d bytes", errDamaged, len(key), len(value))
 			}
 			contents.Add(key, value)
 			if string(key) == indexKey {

@@ -172,8 +172,16 @@ func (n *Node) Backup(name, base string) (m *Manifest, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer func() { err = w.finish(err) }()
-	w.check = func() error { return checkDisk(w.dir, 2*n.options.ReserveBytes) }
+	begin := time.Now()
+	defer func() {
+		if err = w.finish(err); err == nil {
+			slog.Info("backup written", "name", name, "from", base, "entries", w.m.Total.Entries,
+				"moment", w.m.Moment, "took", time.Since(begin).String())
+		}
+	}()
+	if n.options.ReserveBytes > 0 { // The backup fails before the node does.
+		w.check = func() error { return checkDisk(w.dir, n.options.ReserveBytes+8*spaceChecked) }
+	}
 	if base != "" {
 		from, err := readManifest(to, base)
 		if err != nil {
@@ -181,7 +189,6 @@ func (n *Node) Backup(name, base string) (m *Manifest, err error) {
 		}
 		w.continueFrom(base, from)
 	}
-	begin := time.Now()
 	at, err := n.takeMoment()
 	if err != nil {
 		slog.Warn("a backup has each shard of another point in time", "error", err)
@@ -197,7 +204,6 @@ func (n *Node) Backup(name, base string) (m *Manifest, err error) {
 		}
 		return nil
 	})
-	slog.Info("backup written", "name", name, "moment", w.m.Moment, "took", time.Since(begin).String(), "error", err)
 	return w.m, err
 }
 

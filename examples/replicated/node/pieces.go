@@ -25,7 +25,7 @@ import (
 // are there.
 
 const (
-	pieceBytes    = 64 << 10 // On average.
+	pieceBytes    = 32 << 10 // On average.
 	maxPieceBytes = 1 << 20  // Unless one entry has more.
 )
 
@@ -101,7 +101,7 @@ func (w *backupWriter) file(name string) int {
 	return number
 }
 
-const spaceChecked = 64 << 20 // Bytes between two checks.
+const spaceChecked = 8 << 20 // Bytes of a shard between two checks.
 
 // shard writes what a shard has that the earlier backup has not.
 func (w *backupWriter) shard(shard uint64, stream func(io.Writer) (machine.Contents, error)) error {
@@ -174,26 +174,23 @@ func (w *backupWriter) shard(shard uint64, stream func(io.Writer) (machine.Conte
 	return nil
 }
 
-// eachStreamed calls visit for the entries of a stream.
+// eachStreamed calls visit for the entries of a stream. Its chunks have checksums.
 func eachStreamed(stream func(io.Writer) (machine.Contents, error), visit func(key, value []byte) error) (machine.Contents, error) {
 	from, to := io.Pipe()
 	ended := make(chan struct{})
-	var sent machine.Contents
+	var contents machine.Contents
 	go func() {
 		defer close(ended)
 		var err error
-		sent, err = stream(to)
+		contents, err = stream(to)
 		to.CloseWithError(err)
 	}()
-	contents, err := machine.ReadStream(bufio.NewReaderSize(from, 1<<16), visit)
+	err := machine.ReadEntries(bufio.NewReaderSize(from, 1<<20), visit)
 	if err == nil {
 		_, err = io.Copy(io.Discard, from)
 	}
 	from.CloseWithError(errors.New("the reader of a stream has ended"))
 	<-ended
-	if err == nil && contents != sent {
-		err = errors.New("a stream has other contents than were sent")
-	}
 	return contents, err
 }
 
@@ -309,7 +306,7 @@ func readFile(from place, m *Manifest, file int, contents []machine.Contents, vi
 		}
 		for rest := buffer; len(rest) > 0; {
 			var key, value []byte
-			if key, value, rest, err = storage.NextEntry(rest); err == nil && len(key) == 0 {
+			if key, value, rest, err = storage.NextEntry(rest); err == nil && !machine.ValidEntry(key) {
 				err = storage.ErrMalformed
 			}
 			if err != nil {

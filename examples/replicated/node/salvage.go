@@ -437,6 +437,9 @@ func (s *Salvage) show(format string, arguments ...interface{}) {
 // there. dragonboat locks the file while it runs.
 func lockStopped(dir string) (unlock func() error, err error) {
 	file, err := os.Open(filepath.Join(dir, "raft", "LOCK"))
+	if errors.Is(err, os.ErrNotExist) {
+		return func() error { return nil }, nil // A copy.
+	}
 	if err != nil {
 		return nil, err
 	}

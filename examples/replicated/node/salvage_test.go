@@ -34,10 +34,8 @@ func kill(t *testing.T, n *Node) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{identityFile, "raft/LOCK"} {
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	if err := os.WriteFile(filepath.Join(dir, identityFile), text, 0o600); err != nil {
+		t.Fatal(err)
 	}
 	return dir
 }
@@ -101,6 +99,11 @@ func TestWhatAStoppedNodeHasLeftIsBroughtBack(t *testing.T) {
 	if _, _, err := (&Salvage{Dirs: []string{running + "-none"}, To: filepath.Join(backups, "none")}).Run(); err == nil {
 		t.Fatal("a directory that does not exist was salvaged")
 	}
+	other := single(t, Options{Shards: 2, Backups: backups})
+	both := []string{dir, kill(t, other)}
+	if _, _, err := (&Salvage{Dirs: both, To: filepath.Join(backups, "both")}).Run(); err == nil || !strings.Contains(err.Error(), "with 2 shards") {
+		t.Fatal("nodes of two clusters were salvaged together: ", err)
+	}
 	if _, _, err := (&Salvage{Dirs: []string{dir}, To: filepath.Join(backups, "-rf")}).Run(); err == nil {
 		t.Fatal("a backup has a name that no restore takes")
 	}
@@ -122,7 +125,6 @@ func TestWhatAStoppedNodeHasLeftIsBroughtBack(t *testing.T) {
 	if _, _, err := (&Salvage{Dirs: []string{dir}, To: filepath.Join(backups, "found")}).Run(); err == nil {
 		t.Fatal("a backup was replaced")
 	}
-	other := single(t, Options{Shards: 2, Backups: backups})
 	if _, err := other.Restore("found"); err != nil {
 		t.Fatal(err)
 	}
