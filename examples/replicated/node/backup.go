@@ -80,6 +80,8 @@ var (
 
 func errBackupExists(name string) error { return fmt.Errorf("there is a backup %s", name) }
 
+func errNoBackup(name string) error { return fmt.Errorf("there is no backup %s", name) }
+
 // backups is where this node's backups are. A client of the store may not choose
 // any other place.
 func (n *Node) backups() (place, error) {
@@ -246,13 +248,15 @@ func (n *Node) Checksum() (total machine.Contents, err error) {
 
 // readManifest reads the manifest of a backup.
 func readManifest(from place, name string) (*Manifest, error) {
-	file, err := from.get(manifestOf(name))
-	if err != nil {
-		return nil, err
-	}
 	m := &Manifest{}
-	err = json.NewDecoder(file).Decode(m)
-	if err = errors.Join(err, file.Close()); err != nil {
+	file, err := from.get(manifestOf(name))
+	if err == nil {
+		err = errors.Join(json.NewDecoder(file).Decode(m), file.Close())
+	}
+	if err != nil {
+		if found, failure := from.list(manifestOf(name)); failure == nil && len(found) == 0 {
+			return nil, errNoBackup(name)
+		}
 		return nil, fmt.Errorf("%s: %w", manifestOf(name), err)
 	}
 	if m.Format != backupFormat && m.Format != oldBackupFormat || uint64(len(m.Parts)) != m.Shards {
@@ -391,7 +395,7 @@ func (n *Node) DropBackup(name string) ([]string, error) {
 		deleted++
 	}
 	if deleted == 0 && before[name] == nil {
-		return nil, fmt.Errorf("there is no backup %s", name)
+		return nil, errNoBackup(name)
 	}
 	return []string{fmt.Sprintf("files=%d", deleted)}, nil
 }

@@ -105,8 +105,8 @@ func TestABackupContinuesFromAnother(t *testing.T) {
 			if m.Base != "tuesday" || !m.Moment || m.Total.Sum != want.Sum {
 				t.Fatalf("%+v", m.Total)
 			}
-			if _, err := n.Backup("thursday", "friday"); err == nil {
-				t.Fatal("a backup continues from none")
+			if _, err := n.Backup("thursday", "friday"); err == nil || err.Error() != "there is no backup friday" {
+				t.Fatal("a backup continues from none: ", err)
 			}
 			lines, err := n.Backups()
 			if err != nil || len(lines) != 3 || !strings.HasPrefix(lines[1], "name=tuesday ") || !strings.Contains(lines[1], " base=monday ") {
