@@ -41,9 +41,12 @@ const hidden = scrolled.filter(e => e.tabIndex !== 0 ||
     !getComputedStyle(e).backgroundImage.includes("gradient"));
 const flat = [...document.querySelectorAll("figure > svg")]
     .filter(e => e.getBoundingClientRect().height < 60);
+// Columns that matter are on the screen before anything is scrolled.
+const unseen = [...document.querySelectorAll(".matters")]
+    .filter(e => e.getBoundingClientRect().right > root.clientWidth);
 document.title = `scroll=${root.scrollWidth} client=${root.clientWidth} ` +
     `wide=${wide.length} flat=${flat.length} hidden=${hidden.length} ` +
-    `scrolled=${scrolled.length}`;
+    `scrolled=${scrolled.length} unseen=${unseen.length}`;
 </script></body>"""
 
 
@@ -254,11 +257,13 @@ print("\\n".join(body))
                 document, said = browse(directory, probed, width)
             self.assertEqual(said, [])
             match = re.search(r"<title>scroll=(\d+) client=(\d+) wide=(\d+) "
-                              r"flat=(\d+) hidden=(\d+) scrolled=(\d+)"
-                              "</title>", document)
+                              r"flat=(\d+) hidden=(\d+) scrolled=(\d+) "
+                              r"unseen=(\d+)</title>", document)
             self.assertIsNotNone(match, document[:2000])
-            scroll, client, wide, flat, hidden, scrolled = map(
+            scroll, client, wide, flat, hidden, scrolled, unseen = map(
                 int, match.groups())
+            self.assertGreater(self.text.count(' class="matters"'), 20)
+            self.assertEqual(unseen, 0)
             self.assertEqual(client, width)
             self.assertLessEqual(scroll, client)
             self.assertEqual((wide, flat, hidden), (0, 0, 0))
@@ -290,6 +295,39 @@ print(is_text(["1.10 M (0.90 to 1.20)", "2.00 (1.00 to 3.00)", "-"]),
             "2.00 (1.00 to 3.00)", "2.35 M", "43.2 k", "1.10 M (0.90 to 1.20)",
             "0.56 (0.55 to 0.58)", "12.3 k (9.9 to 13.0)", "-", "0.000", "27.0",
             "4.00", "False True"])
+
+    def test_what_matters_is_on_the_screen_of_a_phone(self):
+        for column, unseen in (("factor", 0), ("last", 3)):
+            document = in_labs(f"""
+from pathlib import Path
+from report import Report, Spread, figure
+import tempfile
+report = Report("x")
+report.section("a", "A")
+rate = figure(Spread([2_290_000, 2_200_000, 2_350_000]))
+report.table(["", "memory_accounting=atomic, a second",
+              "production, a second", "factor",
+              *(f"figure {{index}}" for index in range(9)), "last"],
+             [[f"get, {{threads}} threads", rate, rate, "1.02", *9 * [rate],
+               "1"] for threads in (1, 32)], matters="{column}")
+with tempfile.TemporaryDirectory() as place:
+    print("page" + report.write(Path(place)).read_text())
+""").split("page", 1)[1]
+            with tempfile.TemporaryDirectory() as directory:
+                drawn, _ = browse(directory,
+                                  document.replace("</body>", PROBE), 390)
+            self.assertIn(f"unseen={unseen}</title>", drawn)
+
+    def test_production_is_not_hidden_by_other_lines(self):
+        chart = in_labs("""
+from report import Report
+print(Report("x").lines("l", [1, 2], {"production": [5, 6], "other": [5, 6],
+                                      "third": [5, 6]}, "x", "y", "more"))
+""")
+        strokes = re.findall(r'stroke="(#\w+)" stroke-width="(\d+)"', chart)
+        self.assertEqual([width for _, width in strokes], ["4", "4", "2"])
+        first = re.search(r'fill="(#\w+)"', chart)[1]
+        self.assertEqual(strokes[-1][0], first)
 
     def test_charts_have_error_bars(self):
         code = """

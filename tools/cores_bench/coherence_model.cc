@@ -2,6 +2,7 @@
 #include "tools/cores_bench/coherence_model.h"
 
 #include <algorithm>
+#include <array>
 #include <bitset>
 #include <cmath>
 #include <deque>
@@ -9,6 +10,7 @@
 #include <queue>
 #include <unordered_map>
 
+#include "tools/cores_bench/kernel_core.h"
 #include "util/base/check.h"
 #include "util/base/random.h"
 
@@ -19,6 +21,9 @@ namespace {
 constexpr uint16_t kNobody = UINT16_MAX;
 using LineId = uint32_t;
 constexpr LineId kNoLine = UINT32_MAX;
+constexpr uint32_t kNoStep = UINT32_MAX;
+// Accesses of a kernel's operation, after which it is said to be stuck.
+constexpr uint64_t kMostRequests = 1'000'000;
 
 // ---- A private cache --------------------------------------------------------
 
@@ -89,6 +94,25 @@ struct Line {
   uint16_t holder = kNobody;
   double held_since = 0;
   std::vector<uint16_t> sleepers;  // The first one is woken first.
+  std::vector<uint16_t> spinners;  // Cores that wait until it is written.
+  // In the recording.
+  uint16_t first_user = kNobody;
+  bool has_users = false;  // More than one.
+  bool is_written = false;
+
+  // Whether it does not matter when a core accesses it.
+  bool IsUndisputed() const { return !has_users || !is_written; }
+  // How many times each word was written.
+  std::array<uint32_t, 8> versions = {};
+
+  // Is another number if one of the words was written.
+  uint64_t VersionOf(uint8_t words) const {
+    uint64_t sum = 0;
+    for (size_t i = 0; i < versions.size(); ++i) {
+      if ((words >> i & 1) != 0) sum += versions[i];
+    }
+    return sum;
+  }
 };
 
 // An access, with the line's number in this simulation.
@@ -97,6 +121,9 @@ struct Step {
   uint32_t instruction;
   uint64_t code;
   AccessKind kind;
+  uint8_t words;
+  // Of kCompare: the step that read what it expects, or kNoStep.
+  uint32_t read = kNoStep;
 };
 struct Operation {
   std::vector<Step> steps;
@@ -108,40 +135,41 @@ struct Core {
   std::vector<Operation> operations;
   size_t operation = 0;
   size_t step = 0;
-  uint32_t instruction = 0;  // Up to which time has been counted.
+  uint32_t instruction = 0;    // Up to which time has been counted.
+  std::vector<uint64_t> seen;  // By the operation's steps: VersionOf the line.
   double begin = 0;
   std::deque<double> stores;  // When each store of the buffer ends.
   bool asleep = false;
   std::unique_ptr<SetCache> l1;
   std::unique_ptr<SetCache> l2;
+  std::unique_ptr<KernelCore> kernel;  // Null if it executes a recording.
+  uint64_t requests = 0;               // Of the kernel's operation.
 };
 
 class Machine {
  public:
   Machine(const ModelParameters& parameters, const Recording& recording,
           const Schedule& schedule)
-      : p_(parameters), schedule_(schedule), random_(schedule.seed) {
-    VARVE_DCHECK(schedule.cores <= kMaxCores &&
-                 schedule.cores <= recording.threads.size());
-    std::unordered_map<uint64_t, LineId> numbers;
-    cores_.resize(schedule.cores);
+      : Machine(parameters, schedule) {
+    VARVE_DCHECK(schedule.cores <= recording.threads.size());
     for (size_t c = 0; c < schedule.cores; ++c) {
+      Core& core = cores_[c];
       for (const OperationTrace& trace : recording.threads[c]) {
-        cores_[c].operations.push_back(Renumbered(trace, &numbers));
+        core.operations.push_back(Renumbered(c, trace));
+        core.seen.resize(std::max(core.seen.size(), trace.accesses.size()));
       }
-      cores_[c].l1 = std::make_unique<SetCache>(p_.l1_bytes, p_.l1_ways);
-      cores_[c].l2 = std::make_unique<SetCache>(p_.l2_bytes, p_.l2_ways);
-      cores_[c].operation = random_.Uniform(cores_[c].operations.size());
-      // Cores do not begin in step, but within the time of one operation.
-      const Operation& first = cores_[c].operations[cores_[c].operation];
-      cores_[c].now =
-          Cycles(p_.cycles_per_instruction *
-                 static_cast<double>(random_.Uniform(first.instructions + 1)));
+      core.operation = random_.Uniform(core.operations.size());
+      BeginWithin(&core, core.operations[core.operation].instructions);
     }
-    lines_.resize(numbers.size());
-    first_ = schedule.cores * schedule.warm_operations;
-    last_ = first_ + schedule.cores * schedule.operations;
-    for (const auto& [address, number] : numbers) addresses_[number] = address;
+  }
+  Machine(const ModelParameters& parameters, const varve_kernel& kernel,
+          const Schedule& schedule)
+      : Machine(parameters, schedule) {
+    kernel_code_ = reinterpret_cast<uint64_t>(kernel.run);
+    for (size_t c = 0; c < schedule.cores; ++c) {
+      cores_[c].kernel = std::make_unique<KernelCore>(c, kernel);
+      BeginWithin(&cores_[c], kKernelInstructions);
+    }
   }
 
   ModelReport Run() {
@@ -155,29 +183,85 @@ class Machine {
       // As long as no other core is behind it.
       do {
         StepCore(c);
-        if (woken_ == kNobody) continue;
-        ready.push({cores_[woken_].now, woken_});
-        woken_ = kNobody;
-      } while (!core.asleep && done_ < last_ &&
+        for (const uint16_t woken : woken_) {
+          ready.push({cores_[woken].now, woken});
+        }
+        woken_.clear();
+      } while (!core.asleep && !is_stuck_ && done_ < last_ &&
                (ready.empty() || core.now <= ready.top().first));
-      if (done_ == last_) break;
+      if (done_ == last_ || is_stuck_) break;
       if (!core.asleep) ready.push({core.now, c});
     }
-    return Report();
+    if (done_ == last_) return Report();
+    ModelReport stuck;
+    stuck.is_stuck = true;
+    return stuck;
   }
 
  private:
   static constexpr double kNanos = 1e9;
+  // About as many as an operation of a kernel has.
+  static constexpr uint32_t kKernelInstructions = 100;
 
-  Operation Renumbered(const OperationTrace& trace,
-                       std::unordered_map<uint64_t, LineId>* numbers) {
+  Machine(const ModelParameters& parameters, const Schedule& schedule)
+      : p_(parameters), schedule_(schedule), random_(schedule.seed) {
+    VARVE_DCHECK(schedule.cores <= kMaxCores);
+    cores_.resize(schedule.cores);
+    for (Core& core : cores_) {
+      core.l1 = std::make_unique<SetCache>(p_.l1_bytes, p_.l1_ways);
+      core.l2 = std::make_unique<SetCache>(p_.l2_bytes, p_.l2_ways);
+    }
+    first_ = schedule.cores * schedule.warm_operations;
+    last_ = first_ + schedule.cores * schedule.operations;
+  }
+
+  // Cores do not begin in step, but within the time of one operation.
+  void BeginWithin(Core* core, uint32_t instructions) {
+    core->now = core->begin =
+        Cycles(p_.cycles_per_instruction *
+               static_cast<double>(random_.Uniform(instructions + 1)));
+  }
+
+  LineId NumberOf(uint64_t line) {
+    const auto [found, is_new] =
+        numbers_.try_emplace(line, static_cast<LineId>(numbers_.size()));
+    if (is_new) {
+      lines_.emplace_back();
+      // Nobody knows what a kernel will do.
+      lines_.back().has_users = lines_.back().is_written = kernel_code_ != 0;
+      addresses_.push_back(line);
+    }
+    return found->second;
+  }
+
+  Operation Renumbered(size_t c, const OperationTrace& trace) {
     Operation operation{.steps = {}, .instructions = trace.instructions};
     operation.steps.reserve(trace.accesses.size());
+    // The latest step of the operation on each word.
+    std::unordered_map<uint64_t, uint32_t> latest;
     for (const Access& access : trace.accesses) {
-      const auto [place, is_new] = numbers->try_emplace(
-          access.line, static_cast<LineId>(numbers->size()));
-      operation.steps.push_back(
-          {place->second, access.instruction, access.code, access.kind});
+      Step step = {.line = NumberOf(access.line),
+                   .instruction = access.instruction,
+                   .code = access.code,
+                   .kind = access.kind,
+                   .words = access.words};
+      Line& line = lines_[step.line];
+      line.is_written |= step.kind != AccessKind::kLoad;
+      line.has_users |= line.first_user != kNobody && line.first_user != c;
+      line.first_user = static_cast<uint16_t>(c);
+      for (uint64_t word = 0; word < 8; ++word) {
+        if ((step.words >> word & 1) == 0) continue;
+        const auto [before, is_first] = latest.try_emplace(
+            8 * uint64_t{step.line} + word, operation.steps.size());
+        if (is_first) continue;
+        const AccessKind kind = operation.steps[before->second].kind;
+        // What it wrote itself, it need not read.
+        if (kind == AccessKind::kLoad || kind == AccessKind::kCompare) {
+          step.read = before->second;
+        }
+        before->second = static_cast<uint32_t>(operation.steps.size());
+      }
+      operation.steps.push_back(step);
     }
     return operation;
   }
@@ -195,37 +279,163 @@ class Machine {
 
   void StepCore(uint16_t c) {
     Core& core = cores_[c];
+    if (core.kernel != nullptr) {
+      StepKernel(c);
+      return;
+    }
     const Operation& operation = core.operations[core.operation];
-    if (core.step == 0 && core.instruction == 0) core.begin = core.now;
-    if (core.step == operation.steps.size()) {
-      AddInstructions(&core, operation.instructions);
+    DoUndisputed(c, operation);
+    const bool at_end = core.step == operation.steps.size();
+    const uint32_t until = at_end ? operation.instructions
+                                  : operation.steps[core.step].instruction;
+    if (until > core.instruction) {
+      // Other cores may be first with what they access meanwhile.
+      AddInstructions(&core, until - core.instruction);
+      core.instruction = until;
+      return;
+    }
+    if (at_end) {
+      core.operation = (core.operation + 1) % core.operations.size();
+      core.step = 0;
+      core.instruction = 0;
       EndOperation(&core);
       return;
     }
     const Step& step = operation.steps[core.step];
-    AddInstructions(&core, step.instruction);
+    if (WaitsForStores(&core, step.kind)) return;
     if (step.kind == AccessKind::kLock && !TakeMutex(c, step)) return;
+    if (step.kind == AccessKind::kCompare && IsOvertaken(c, step)) {
+      Do(c, step);
+      if (counting_) ++failures_;
+      // It has read the line, and computes again what to write.
+      core.seen[step.read] = lines_[step.line].VersionOf(step.words);
+      core.instruction = operation.steps[step.read].instruction;
+      core.step = step.read + 1;
+      return;
+    }
     Do(c, step);
+    if (step.kind != AccessKind::kLoad) NoteWritten(step);
+    core.seen[core.step] = lines_[step.line].VersionOf(step.words);
     if (step.kind == AccessKind::kLock) lines_[step.line].held_since = core.now;
     if (step.kind == AccessKind::kRelease) GiveMutex(c, step);
     ++core.step;
   }
 
-  void AddInstructions(Core* core, uint32_t until) {
-    if (until <= core->instruction) return;
-    core->now += Cycles(p_.cycles_per_instruction *
-                        static_cast<double>(until - core->instruction));
-    core->instruction = until;
+  // The steps until the next one that other cores might disturb.
+  void DoUndisputed(uint16_t c, const Operation& operation) {
+    Core& core = cores_[c];
+    for (; core.step < operation.steps.size(); ++core.step) {
+      const Step& step = operation.steps[core.step];
+      if (!lines_[step.line].IsUndisputed() || step.kind == AccessKind::kLock ||
+          step.kind == AccessKind::kRelease) {
+        return;
+      }
+      if (step.instruction > core.instruction) {
+        AddInstructions(&core, step.instruction - core.instruction);
+        core.instruction = step.instruction;
+      }
+      while (WaitsForStores(&core, step.kind)) {
+      }
+      Do(c, step);
+    }
+  }
+
+  // Whether another core has written what the compare-and-swap expects.
+  bool IsOvertaken(uint16_t c, const Step& step) const {
+    return step.read != kNoStep &&
+           cores_[c].seen[step.read] != lines_[step.line].VersionOf(step.words);
+  }
+
+  void NoteWritten(const Step& step) {
+    for (size_t i = 0; i < 8; ++i) {
+      lines_[step.line].versions[i] += step.words >> i & 1;
+    }
+  }
+
+  // ---- Kernels --------------------------------------------------------------
+
+  void StepKernel(uint16_t c) {
+    Core& core = cores_[c];
+    const KernelRequest request = core.kernel->request();
+    if (request.kind == KernelRequest::kEnd) {
+      core.requests = 0;
+      EndOperation(&core);
+      core.kernel->Continue(0);
+      return;
+    }
+    is_stuck_ = ++core.requests > kMostRequests;
+    if (request.kind == KernelRequest::kWork) {
+      AddInstructions(&core, request.value);
+      core.kernel->Continue(0);
+      return;
+    }
+    const bool loads = request.kind == KernelRequest::kLoad ||
+                       request.kind == KernelRequest::kWaitWhile;
+    const Step step = {.line = NumberOf(request.address / kLineBytes),
+                       .instruction = 0,
+                       .code = kernel_code_,
+                       .kind = loads ? AccessKind::kLoad
+                               : request.kind == KernelRequest::kStore
+                                   ? AccessKind::kStore
+                                   : AccessKind::kAtomic,
+                       .words = 1};
+    if (WaitsForStores(&core, step.kind)) return;
+    Do(c, step);
+    AddInstructions(&core, 1);
+    uint64_t& word = memory_[request.address / 8 * 8];
+    const uint64_t before = word;
+    if (request.kind == KernelRequest::kWaitWhile && before == request.value) {
+      core.asleep = true;
+      lines_[step.line].spinners.push_back(c);
+      return;
+    }
+    switch (request.kind) {
+      case KernelRequest::kAdd:
+        word += request.value;
+        break;
+      case KernelRequest::kCompareExchange:
+        if (before == request.expected) {
+          word = request.value;
+        } else if (counting_) {
+          ++failures_;
+        }
+        break;
+      case KernelRequest::kStore:
+      case KernelRequest::kExchange:
+        word = request.value;
+        break;
+      default:
+        break;
+    }
+    if (!loads) WakeSpinners(c, step);
+    core.kernel->Continue(before);
+  }
+
+  // They lose the line, and load it again.
+  void WakeSpinners(uint16_t c, const Step& step) {
+    Line& line = lines_[step.line];
+    const double gone = std::max(cores_[c].now, line.busy_until);
+    for (const uint16_t spinner : line.spinners) {
+      Core& core = cores_[spinner];
+      const double loop = Cycles(p_.spin_cycles);
+      core.now = std::max(core.now, gone) +
+                 loop * static_cast<double>(random_.Uniform(1000)) / 1000;
+      core.asleep = false;
+      woken_.push_back(spinner);
+    }
+    line.spinners.clear();
+  }
+
+  // ---- What both have -------------------------------------------------------
+
+  void AddInstructions(Core* core, uint64_t count) {
+    core->now += Cycles(p_.cycles_per_instruction * static_cast<double>(count));
+    if (counting_) instructions_ += count;
   }
 
   void EndOperation(Core* core) {
-    if (counting_) {
-      times_.push_back(core->now - core->begin);
-      instructions_ += core->operations[core->operation].instructions;
-    }
-    core->operation = (core->operation + 1) % core->operations.size();
-    core->step = 0;
-    core->instruction = 0;
+    if (counting_) times_.push_back(core->now - core->begin);
+    core->begin = core->now;
     ++done_;
     if (done_ == first_) {
       counting_ = true;
@@ -255,6 +465,8 @@ class Machine {
   void GiveMutex(uint16_t c, const Step& step) {
     Core& core = cores_[c];
     Line& line = lines_[step.line];
+    // A compare-and-swap that failed may repeat what it has given already.
+    if (line.holder != c) return;
     if (counting_) {
       line.held_ns += core.now - std::max(line.held_since, begin_);
     }
@@ -265,12 +477,25 @@ class Machine {
     line.sleepers.erase(line.sleepers.begin());
     cores_[sleeper].asleep = false;
     cores_[sleeper].now = std::max(cores_[sleeper].now, core.now + p_.wake_ns);
-    woken_ = sleeper;
+    woken_.push_back(sleeper);
     core.now += p_.waker_ns;
   }
 
   // ---- Memory ---------------------------------------------------------------
 
+  // Returns whether the core had to wait for stores, meanwhile other cores may
+  // be first with what it is about to do.
+  bool WaitsForStores(Core* core, AccessKind kind) {
+    if (kind == AccessKind::kLoad) return false;
+    std::deque<double>& stores = core->stores;
+    while (!stores.empty() && stores.front() <= core->now) stores.pop_front();
+    const bool is_store = kind == AccessKind::kStore;
+    if (stores.size() < (is_store ? p_.store_buffer : 1)) return false;
+    core->now = is_store ? stores.front() : stores.back();
+    return true;
+  }
+
+  // REQUIRES: !WaitsForStores().
   void Do(uint16_t c, const Step& step) {
     Core& core = cores_[c];
     if (step.kind == AccessKind::kLoad) {
@@ -278,13 +503,6 @@ class Machine {
       return;
     }
     if (step.kind == AccessKind::kStore) {
-      while (!core.stores.empty() && core.stores.front() <= core.now) {
-        core.stores.pop_front();
-      }
-      if (core.stores.size() >= p_.store_buffer) {
-        core.now = core.stores.front();
-        core.stores.pop_front();
-      }
       // Stores become visible in order.
       const double begin = core.stores.empty()
                                ? core.now
@@ -292,10 +510,6 @@ class Machine {
       const double end = Own(c, step, begin);
       if (end > core.now) core.stores.push_back(end);
       return;
-    }
-    if (!core.stores.empty()) {
-      core.now = std::max(core.now, core.stores.back());
-      core.stores.clear();
     }
     if (counting_) ++atomics_;
     core.now = Own(c, step, core.now) + Cycles(p_.atomic_cycles);
@@ -390,30 +604,29 @@ class Machine {
       CountTransfer(step, line);
       return Occupy(line, now, TransferNs(line->owner, c));
     }
+    // A clean copy comes through the shared cache, once it is there. That gives
+    // it to one core after the other.
+    const double begin = line->IsUndisputed()
+                             ? now
+                             : Occupy(line, now, Cycles(p_.shared_line_cycles));
     const size_t socket = SocketOf(c);
-    if (line->in_l3[socket]) return now + p_.l3_ns;
-    for (size_t other = 0; other < cores_.size(); ++other) {
-      if (line->sharers[other] && SocketOf(other) == socket) {
-        // A clean copy comes through the shared cache.
-        line->in_l3[socket] = true;
-        return now + p_.l3_ns;
-      }
-    }
-    if (line->sharers.any() || line->in_l3[1 - socket]) {
-      line->in_l3[socket] = true;
-      return now + p_.other_socket_ns;
-    }
+    if (line->in_l3[socket]) return begin + p_.l3_ns;
     line->in_l3[socket] = true;
-    return now + p_.memory_ns;
+    bool is_elsewhere = line->in_l3[1 - socket];
+    for (size_t other = line->sharers._Find_first(); other < cores_.size();
+         other = line->sharers._Find_next(other)) {
+      if (SocketOf(other) == socket) return begin + p_.l3_ns;
+      is_elsewhere = true;
+    }
+    return begin + (is_elsewhere ? p_.other_socket_ns : p_.memory_ns);
   }
 
   // Ends the copies of others, for a core that has one.
   double Invalidate(uint16_t c, const Step& step, Line* line, double now) {
     double ns = 0;
-    for (size_t other = 0; other < cores_.size(); ++other) {
-      if (other != c && line->sharers[other]) {
-        ns = std::max(ns, TransferNs(other, c));
-      }
+    for (size_t other = line->sharers._Find_first(); other < cores_.size();
+         other = line->sharers._Find_next(other)) {
+      if (other != c) ns = std::max(ns, TransferNs(other, c));
     }
     InvalidateCopies(c, step, line);
     // Alone with it, it has only to say so.
@@ -421,8 +634,9 @@ class Machine {
   }
 
   void InvalidateCopies(uint16_t c, const Step& step, Line* line) {
-    for (size_t other = 0; other < cores_.size(); ++other) {
-      if (other == c || !line->sharers[other]) continue;
+    for (size_t other = line->sharers._Find_first(); other < cores_.size();
+         other = line->sharers._Find_next(other)) {
+      if (other == c) continue;
       line->taken.set(other);
       cores_[other].l1->Remove(step.line);
       cores_[other].l2->Remove(step.line);
@@ -449,8 +663,11 @@ class Machine {
         static_cast<double>(std::max<size_t>(1, times_.size()));
     report.operations_a_second = kNanos * operations / (end_ - begin_);
     // Those that are under way for long count too.
+    const double longest = *std::max_element(times_.begin(), times_.end());
     for (const Core& core : cores_) {
-      if (core.asleep) times_.push_back(end_ - core.begin);
+      if (core.asleep || end_ - core.begin > longest) {
+        times_.push_back(end_ - core.begin);
+      }
     }
     double sum = 0;
     for (const double time : times_) sum += time;
@@ -469,6 +686,7 @@ class Machine {
     report.capacity_misses = static_cast<double>(capacity_misses_) / operations;
     report.sleeps = static_cast<double>(sleeps_) / operations;
     report.atomics = static_cast<double>(atomics_) / operations;
+    report.failures = static_cast<double>(failures_) / operations;
     report.instructions = static_cast<double>(instructions_) / operations;
     std::vector<LineId> order;
     for (LineId i = 0; i < lines_.size(); ++i) {
@@ -488,6 +706,7 @@ class Machine {
            .transfers = static_cast<double>(line.transfers) / operations,
            .busy_ns = line.SerialNs() / operations});
     }
+    report.memory = memory_;
     return report;
   }
 
@@ -496,8 +715,12 @@ class Machine {
   Random random_;
   std::vector<Core> cores_;
   std::vector<Line> lines_;
-  std::unordered_map<LineId, uint64_t> addresses_;
-  uint16_t woken_ = kNobody;
+  std::unordered_map<uint64_t, LineId> numbers_;   // By addresses.
+  std::vector<uint64_t> addresses_;                // By numbers.
+  std::unordered_map<uint64_t, uint64_t> memory_;  // Of a kernel.
+  uint64_t kernel_code_ = 0;
+  bool is_stuck_ = false;
+  std::vector<uint16_t> woken_;  // In this step.
   // Operations of all cores: done, when counting begins, and at the end.
   size_t done_ = 0;
   size_t first_ = 0;
@@ -515,6 +738,7 @@ class Machine {
   uint64_t capacity_misses_ = 0;
   uint64_t sleeps_ = 0;
   uint64_t atomics_ = 0;
+  uint64_t failures_ = 0;
 };
 
 }  // namespace
@@ -522,6 +746,11 @@ class Machine {
 ModelReport Simulate(const ModelParameters& parameters,
                      const Recording& recording, const Schedule& schedule) {
   return Machine(parameters, recording, schedule).Run();
+}
+
+ModelReport Simulate(const ModelParameters& parameters,
+                     const varve_kernel& kernel, const Schedule& schedule) {
+  return Machine(parameters, kernel, schedule).Run();
 }
 
 }  // namespace varve::cores

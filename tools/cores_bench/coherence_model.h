@@ -1,8 +1,9 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// A machine of many cores that executes recordings, with private caches kept
-// coherent by MESI, a shared cache in each socket, and a time for each access.
+// A machine of many cores that executes recordings or kernels, with private
+// caches kept coherent by MESI, a shared cache in each socket, and a time for
+// each access.
 //
 // A core executes its recorded operations again and again, each operation in
 // the order of its instructions. Loads wait for their line. Stores wait in the
@@ -11,15 +12,22 @@
 // each other. A mutex that is taken puts a core to sleep until it is woken. Two
 // mutexes in one line are treated as one.
 //
+// A recorded compare-and-swap fails if another core wrote the word since the
+// load before it, and is executed again from after that load. Recordings have
+// no values, so that a spin lock in one excludes nobody: that takes a kernel,
+// whose accesses find the values that other cores stored.
+//
 // It leaves out the overlap of misses, prefetching by hardware, the
-// instruction cache, the TLB, bandwidth of links, what the kernel touches, and
-// that a core which waits would take another path through the code.
+// instruction cache, the TLB, bandwidth of links, what the operating system
+// touches, and that a core which waits for a mutex would take another path
+// through the code.
 
-#include <array>
 #include <cstddef>
 #include <cstdint>
+#include <unordered_map>
 #include <vector>
 
+#include "tools/cores_bench/cores_kernel.h"
 #include "tools/cores_bench/memory_trace.h"
 #include "tools/cores_bench/model_parameters.h"
 
@@ -51,11 +59,17 @@ struct ModelReport {
   double capacity_misses = 0;
   double sleeps = 0;  // Waits for mutexes.
   double atomics = 0;
+  double failures = 0;  // Of compare-and-swaps, which are atomics too.
   double instructions = 0;
   // Operations a second that the line allows which is busy longest. 0: no
   // bound.
   double serial_bound = 0;
   std::vector<LineReport> hottest;  // At most 5.
+  // Of a kernel: all cores wait, or one operation does not end. There are no
+  // other figures then.
+  bool is_stuck = false;
+  // Of a kernel: each word that it has accessed, at the end.
+  std::unordered_map<uint64_t, uint64_t> memory;
 };
 
 struct Schedule {
@@ -71,5 +85,10 @@ struct Schedule {
 // REQUIRES: schedule.cores is at most recording.threads.size() and kMaxCores.
 ModelReport Simulate(const ModelParameters& parameters,
                      const Recording& recording, const Schedule& schedule);
+
+// The same of operations that are executed during the simulation.
+// REQUIRES: schedule.cores is at most kMaxCores.
+ModelReport Simulate(const ModelParameters& parameters,
+                     const varve_kernel& kernel, const Schedule& schedule);
 
 }  // namespace varve::cores

@@ -3,33 +3,40 @@
 // docs/cores.md.
 
 #include <gflags/gflags.h>
-#include <sched.h>
 #include <stdlib.h>
-#include <time.h>
 
 #include <algorithm>
-#include <atomic>
-#include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <filesystem>
+#include <optional>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "tools/cores_bench/code_names.h"
 #include "tools/cores_bench/coherence_model.h"
+#include "tools/cores_bench/measurement.h"
 #include "tools/cores_bench/step_tracer.h"
 #include "tools/cores_bench/topics.h"
 #include "tools/db_bench/json_writer.h"
 #include "util/threads/per_cpu.h"
 
 DEFINE_int32(cores, 128, "The most that are simulated: 1 to 256");
-DEFINE_int32(rounds, 4, "Operations of each core that are recorded");
-DEFINE_int32(operations, 60, "Operations of each core that are counted");
-DEFINE_int32(seeds, 3, "Schedules of each number of cores");
+DEFINE_int32(rounds, 2,
+             "Operations of each core that are recorded; one of those beyond "
+             "32");
+DEFINE_int32(operations, 60,
+             "Operations of each core that are counted; of more than 32 cores "
+             "fewer, but at least a fifth of them");
+DEFINE_int32(seeds, 3,
+             "Schedules of each number of cores; fewer if the first two agree");
 DEFINE_string(topics, "", "Separated by commas; all without any");
+DEFINE_string(
+    kernel, "",
+    "Library of kernels (tools/cores_bench/cores_kernel.h) to execute "
+    "instead of the topics");
 DEFINE_bool(list, false, "List the topics and their variants, and end");
-DEFINE_double(seconds, .2,
+DEFINE_double(seconds, .1,
               "Of each measurement on this machine, by 1 and by 2 threads; 0: "
               "none");
 DEFINE_string(report_json, "", "File to write all results to, as JSON");
@@ -48,116 +55,90 @@ bool IsChosen(const std::string& name) {
   return all.find(kAnotherTopic + name + kAnotherTopic) != std::string::npos;
 }
 
-template <typename Value>
-Value Median(std::vector<Value> values) {
-  std::sort(values.begin(), values.end());
-  return values[values.size() / 2];
-}
-
 // ---- On this machine --------------------------------------------------------
 
-struct Round {
-  double operations_a_second = 0;  // Of all threads together.
-  double processors = 0;           // That the threads got, on average.
-};
-
-// The rounds that count, and the most that are run to get as many in which each
-// thread had a processor.
-constexpr size_t kRounds = 3;
-constexpr size_t kMostRounds = 9;
-constexpr double kWholeProcessor = .98;
-
-double CpuSeconds() {
-  struct timespec now;
-  clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
-  return static_cast<double>(now.tv_sec) +
-         1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-Round Measure(Fixture* fixture, int threads) {
-  std::atomic<bool> stop = false;
-  std::atomic<int> ready = 0;
-  std::vector<uint64_t> counts(static_cast<size_t>(threads));
-  std::vector<std::thread> all;
-  for (int i = 0; i < threads; ++i) {
-    all.emplace_back([&, i] {
-      const std::unique_ptr<Worker> worker(
-          fixture->NewWorker(static_cast<size_t>(i)));
-      for (size_t round = 0; round < 8; ++round) worker->Run(round);
-      ++ready;
-      while (ready < threads) sched_yield();
-      uint64_t count = 0;
-      // relaxed: a flag alone.
-      while (!stop.load(std::memory_order_relaxed)) {
-        for (size_t round = 0; round < 64; ++round) worker->Run(round);
-        count += 64;
-      }
-      counts[static_cast<size_t>(i)] = count;
-    });
-  }
-  while (ready < threads) sched_yield();
-  const double cpu_seconds = CpuSeconds();
-  const auto start = std::chrono::steady_clock::now();
-  std::this_thread::sleep_for(std::chrono::duration<double>(FLAGS_seconds));
-  stop = true;
-  const std::chrono::duration<double> took =
-      std::chrono::steady_clock::now() - start;
-  const double used_seconds = CpuSeconds() - cpu_seconds;
-  for (std::thread& thread : all) thread.join();
-  uint64_t sum = 0;
-  for (const uint64_t count : counts) sum += count;
-  return {static_cast<double>(sum) / took.count(), used_seconds / took.count()};
-}
-
-// Returns kRounds rates. If others use the processors, these are the rounds
-// that got most of them: threads that take turns do not contend. Threads that
-// wait for a mutex use less, but equally in all rounds.
-std::vector<double> LeastDisturbedRates(Fixture* fixture, int threads) {
-  std::vector<Round> rounds;
-  size_t undisturbed = 0;
-  while (undisturbed < kRounds && rounds.size() < kMostRounds) {
-    rounds.push_back(Measure(fixture, threads));
-    if (rounds.back().processors >= kWholeProcessor * threads) ++undisturbed;
-  }
-  std::stable_sort(rounds.begin(), rounds.end(),
-                   [](const Round& a, const Round& b) {
-                     return a.processors > b.processors;
-                   });
-  rounds.resize(kRounds);
-  std::vector<double> rates;
-  for (const Round& round : rounds) rates.push_back(round.operations_a_second);
-  return rates;
-}
-
 void MeasureHere(Fixture* fixture, JsonWriter* json) {
+  Rates rates[2];
   json->Open("measured", '[');
   for (const int threads : {1, 2}) {
-    const std::vector<double> rates = LeastDisturbedRates(fixture, threads);
+    Rates& measured = rates[threads - 1];
+    measured = LeastDisturbedRates(fixture, threads, FLAGS_seconds);
     json->Open(nullptr, '{');
     json->Integer("threads", static_cast<uint64_t>(threads));
-    json->Number("operations_a_second", Median(rates));
-    json->Number("least", *std::min_element(rates.begin(), rates.end()));
-    json->Number("most", *std::max_element(rates.begin(), rates.end()));
+    json->Number("operations_a_second", measured.median);
+    json->Number("least", measured.least);
+    json->Number("most", measured.most);
     json->Close('}');
   }
   json->Close(']');
+  const std::optional<double> gain = GainOfTwoThreads(rates[0], rates[1]);
+  if (gain.has_value()) {
+    json->Number("gain", *gain);
+    printf("  measured here: 2 threads do %.2f times as much as 1\n", *gain);
+  } else {
+    json->Text("gain", "noise");
+    printf("  measured here: noise\n");
+  }
 }
 
 // ---- Simulated --------------------------------------------------------------
 
-// Simulates several schedules of one number of cores. Reports the one of the
-// median rate, and the ranges of rates and P99.
-void SimulateAll(const Recording& recording, size_t cores, size_t sockets,
-                 const CodeNames& names, JsonWriter* json) {
+// Operations of each core that are counted. Those of all cores together are
+// what makes a mean certain.
+size_t CountedOperations(size_t cores) {
+  constexpr size_t kCores = 32;
+  const auto most = static_cast<size_t>(FLAGS_operations);
+  return cores <= kCores ? most
+                         : std::max(most * kCores / cores, (most + 4) / 5);
+}
+
+// Operations of each core before they are counted, so that all that are
+// recorded were executed; several times if they are short, since some cores
+// begin with misses while the others go on.
+size_t WarmOperations(const Recording& recording) {
+  constexpr size_t kLong = 100;
+  // A kernel has no threads here.
+  const bool is_short = !recording.threads.empty() &&
+                        recording.threads[0][0].accesses.size() < kLong;
+  return (is_short ? 16 : 3) * static_cast<size_t>(FLAGS_rounds);
+}
+
+// Schedules of one number of cores: no more once they agree within one in a
+// hundred. Empty if a kernel is stuck.
+std::vector<ModelReport> Schedules(const varve_kernel* kernel,
+                                   const Recording& recording, size_t cores,
+                                   size_t sockets) {
   std::vector<ModelReport> reports;
   for (int seed = 1; seed <= FLAGS_seeds; ++seed) {
-    const Schedule schedule = {
-        .cores = cores,
-        .sockets = sockets,
-        .seed = static_cast<uint64_t>(seed),
-        .warm_operations = 8 * static_cast<size_t>(FLAGS_rounds),
-        .operations = static_cast<size_t>(FLAGS_operations)};
-    reports.push_back(Simulate({}, recording, schedule));
+    const Schedule schedule = {.cores = cores,
+                               .sockets = sockets,
+                               .seed = static_cast<uint64_t>(seed),
+                               .warm_operations = WarmOperations(recording),
+                               .operations = CountedOperations(cores)};
+    reports.push_back(kernel != nullptr ? Simulate({}, *kernel, schedule)
+                                        : Simulate({}, recording, schedule));
+    if (reports.back().is_stuck) return {};
+    const double difference = reports.back().operations_a_second /
+                                  reports.front().operations_a_second -
+                              1;
+    if (seed == 2 && std::abs(difference) < .01) break;
+  }
+  return reports;
+}
+
+// Reports the schedule of the median rate, and the ranges of rates and P99.
+// Returns false if a kernel is stuck.
+bool SimulateAll(const varve_kernel* kernel, const Recording& recording,
+                 size_t cores, size_t sockets, const CodeNames& names,
+                 JsonWriter* json) {
+  std::vector<ModelReport> reports =
+      Schedules(kernel, recording, cores, sockets);
+  if (reports.empty()) {
+    fprintf(stderr,
+            "cores_bench: with %zu cores, the kernel waits for something that "
+            "never comes\n",
+            cores);
+    return false;
   }
   std::sort(reports.begin(), reports.end(),
             [](const ModelReport& a, const ModelReport& b) {
@@ -186,11 +167,16 @@ void SimulateAll(const Recording& recording, size_t cores, size_t sockets,
   json->Number("capacity_misses", report.capacity_misses);
   json->Number("sleeps", report.sleeps);
   json->Number("atomics", report.atomics);
+  json->Number("failures", report.failures);
+  json->Number("instructions", report.instructions);
   json->Number("serial_bound", report.serial_bound);
   json->Open("hottest", '[');
   for (const LineReport& line : report.hottest) {
     json->Open(nullptr, '{');
-    json->Text("variable", names.NameOf(line.line * kLineBytes));
+    const uint64_t address = line.line * kLineBytes;
+    json->Text("variable", kernel != nullptr
+                               ? "address " + std::to_string(address)
+                               : names.NameOf(address));
     json->Text("function", names.NameOf(line.code));
     json->Number("transfers", line.transfers);
     json->Number("busy_ns", line.busy_ns);
@@ -198,7 +184,7 @@ void SimulateAll(const Recording& recording, size_t cores, size_t sockets,
   }
   json->Close(']');
   json->Close('}');
-  if (cores == 1 || cores == 32 || cores == recording.threads.size()) {
+  if (cores == 1 || cores == 32 || cores == static_cast<size_t>(FLAGS_cores)) {
     printf(
         "  %3zu cores, %zu sockets: %12.0f a second, P99 %8.1f ns, %6.3f "
         "lines transferred, %6.3f invalidations, bound %.3g\n",
@@ -206,18 +192,16 @@ void SimulateAll(const Recording& recording, size_t cores, size_t sockets,
         report.transfers, report.invalidations, report.serial_bound);
     fflush(stdout);
   }
+  return true;
 }
 
-void Run(const Topic& topic, const Variant& variant, StepTracer* tracer,
-         const CodeNames& names, JsonWriter* json) {
-  printf("%s, %s\n", topic.name.c_str(), variant.name.c_str());
+Recording MeasureAndRecord(const Topic& topic, const Variant& variant,
+                           StepTracer* tracer, JsonWriter* json) {
   const std::unique_ptr<Fixture> fixture = variant.make();
-  json->Open(nullptr, '{');
-  json->Text("variant", variant.name);
   if (FLAGS_seconds > 0) MeasureHere(fixture.get(), json);
   const RecordingPlan plan = {.cores = static_cast<size_t>(FLAGS_cores),
                               .rounds = static_cast<size_t>(FLAGS_rounds)};
-  const Recording recording = {
+  Recording recording = {
       .name = topic.name,
       .threads = RecordWorkers(
           plan, tracer, [&](size_t core) { return fixture->NewWorker(core); })};
@@ -229,14 +213,55 @@ void Run(const Topic& topic, const Variant& variant, StepTracer* tracer,
   }
   json->Number("instructions", instructions / FLAGS_rounds);
   json->Number("accesses", accesses / FLAGS_rounds);
+  return recording;
+}
+
+bool Run(const Topic& topic, const Variant& variant, StepTracer* tracer,
+         const CodeNames& names, JsonWriter* json) {
+  printf("%s, %s\n", topic.name.c_str(), variant.name.c_str());
+  json->Open(nullptr, '{');
+  json->Text("variant", variant.name);
+  if (variant.known.has_value()) {
+    json->Open("known", '{');
+    json->Number("least", variant.known->least);
+    json->Number("most", variant.known->most);
+    json->Number("least_each", variant.known->least_each);
+    json->Number("most_each", variant.known->most_each);
+    json->Text("why", variant.known->why);
+    json->Close('}');
+  }
+  const Recording recording =
+      variant.kernel != nullptr
+          ? Recording()
+          : MeasureAndRecord(topic, variant, tracer, json);
+  bool good = true;
   json->Open("simulated", '[');
   for (size_t sockets = 1; sockets <= 2; ++sockets) {
-    for (size_t cores = sockets; cores <= plan.cores; cores *= 2) {
-      SimulateAll(recording, cores, sockets, names, json);
+    for (auto cores = sockets;
+         good && cores <= static_cast<size_t>(FLAGS_cores); cores *= 2) {
+      good =
+          SimulateAll(variant.kernel, recording, cores, sockets, names, json);
     }
   }
   json->Close(']');
   json->Close('}');
+  return good;
+}
+
+// False after a message.
+bool GetTopics(const std::string& directory, std::vector<Topic>* topics) {
+  if (!FLAGS_kernel.empty()) {
+    std::string error;
+    topics->emplace_back();
+    if (LoadKernels(FLAGS_kernel, &topics->back(), &error)) return true;
+    fprintf(stderr, "cores_bench: --kernel: %s\n", error.c_str());
+    return false;
+  }
+  *topics = KernelTopics();
+  for (std::vector<Topic> more : {ExecutedTopics(), EngineTopics(directory)}) {
+    std::move(more.begin(), more.end(), std::back_inserter(*topics));
+  }
+  return true;
 }
 
 int Main() {
@@ -255,9 +280,8 @@ int Main() {
       return 1;
     }
   }
-  std::vector<Topic> topics = KernelTopics();
-  for (Topic& topic : EngineTopics(directory))
-    topics.push_back(std::move(topic));
+  std::vector<Topic> topics;
+  bool good = GetTopics(directory, &topics);
   JsonWriter json;
   json.Open(nullptr, '{');
   json.Open("topics", '[');
@@ -280,7 +304,7 @@ int Main() {
       json.Text("operation", topic.operation);
       json.Open("variants", '[');
       for (const Variant& variant : topic.variants) {
-        Run(topic, variant, &tracer, names, &json);
+        good = good && Run(topic, variant, &tracer, names, &json);
       }
       json.Close(']');
       json.Close('}');
@@ -290,6 +314,7 @@ int Main() {
   json.Close('}');
   std::error_code ignored;  // A leftover is harmless.
   if (FLAGS_db.empty()) std::filesystem::remove_all(directory, ignored);
+  if (!good) return 1;
   if (FLAGS_report_json.empty()) return 0;
   FILE* const file = fopen(FLAGS_report_json.c_str(), "w");
   const std::string text = json.Finish();

@@ -39,10 +39,13 @@ class Kernel final : public Fixture {
 };
 
 template <typename Shared>
-Variant KernelVariant(const char* name, void (*body)(Shared*, size_t)) {
-  return {name, [body]() -> std::unique_ptr<Fixture> {
+Variant KernelVariant(const char* name, void (*body)(Shared*, size_t),
+                      const Known& known) {
+  return {name,
+          [body]() -> std::unique_ptr<Fixture> {
             return std::make_unique<Kernel<Shared>>(body);
-          }};
+          },
+          nullptr, known};
 }
 
 // Lines of their own, also for the prefetcher, which fetches pairs.
@@ -98,21 +101,35 @@ void ReadOnly(ReaderLock* lock, size_t /*core*/) {
   asm volatile("" ::"r"(lock->value));
 }
 
+constexpr Known kNone = {0, 0, "no core writes what another one uses"};
+
 }  // namespace
 
 std::vector<Topic> KernelTopics() {
   return {
       {"kernel-counter",
        "an addition to a counter",
-       {KernelVariant("core-local", AddApart),
-        KernelVariant("neighbors", AddNeighbour),
-        KernelVariant("shared", AddShared),
-        KernelVariant("mutex", AddWithMutex)}},
+       {KernelVariant("core-local", AddApart, kNone),
+        KernelVariant("neighbors", AddNeighbour,
+                      {.01, 2,
+                       "a load and a store, but many stores may wait for the "
+                       "line together"}),
+        KernelVariant("shared", AddShared, {1, 1, "each waits for the line"}),
+        KernelVariant("mutex", AddWithMutex,
+                      {0, 5,
+                       "it is tried once or twice, the counter is loaded and "
+                       "stored, it is released; who has it may take it again "
+                       "before a sleeper runs"})}},
       {"kernel-reader",
        "a read of a value that nobody writes",
-       {KernelVariant("no lock", ReadOnly),
-        KernelVariant("sharded lock", ReadWithShard),
-        KernelVariant("one lock", ReadWithLock)}},
+       {KernelVariant("no lock", ReadOnly, kNone),
+        KernelVariant("sharded lock", ReadWithShard, kNone),
+        KernelVariant("one lock", ReadWithLock,
+                      {1, 0,
+                       "each reader counts itself, at the end by a "
+                       "compare-and-swap that beginning and ending readers "
+                       "let fail",
+                       0, 2})}},
   };
 }
 

@@ -18,6 +18,7 @@ enum class AccessKind : uint8_t {
   kLoad,
   kStore,
   kAtomic,   // A locked read-modify-write, which is also a fence.
+  kCompare,  // A locked compare-and-swap, which may fail.
   kLock,     // The atomic that takes a pthread mutex.
   kRelease,  // The atomic that gives it back.
 };
@@ -27,6 +28,7 @@ struct Access {
   uint64_t code;         // The address of the instruction.
   uint32_t instruction;  // Instructions of the operation before this one.
   AccessKind kind;
+  uint8_t words = 1;  // A bit for each of the line's words of 8 bytes.
 };
 
 struct OperationTrace {

@@ -51,6 +51,15 @@ struct ModelParameters {
   double memory_ns = 95;          // [A]
   double remote_memory_ns = 145;  // [M]: 50 more than local.
 
+  // The shared cache gives a line to one core after the other. An assumption:
+  // 32 bytes in a cycle, as wide as the ring between cores and slices is.
+  double shared_line_cycles = 2;
+
+  // ---- Waiting --------------------------------------------------------------
+  // A core that spins sees a change at any time of its loop: PAUSE, a load and
+  // a branch. PAUSE takes 10 cycles before Skylake, by Intel's manual.
+  double spin_cycles = 12;
+
   // ---- Mutexes --------------------------------------------------------------
   // A thread that finds a mutex taken sleeps at once, as glibc's do.
   double sleep_ns = 1100;  // The system call that gives up the processor: half.

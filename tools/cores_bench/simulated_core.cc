@@ -4,6 +4,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <memory>
@@ -130,7 +131,10 @@ std::vector<std::vector<OperationTrace>> RecordWorkers(
   }
   std::vector<std::vector<OperationTrace>> traces(plan.cores);
   for (; round < plan.warm_rounds + plan.rounds; ++round) {
-    for (size_t i = 0; i < plan.cores; ++i) cores[i]->Run(round, &traces[i]);
+    const size_t recorded = round == plan.warm_rounds
+                                ? plan.cores
+                                : std::min(plan.cores, plan.thorough_cores);
+    for (size_t i = 0; i < recorded; ++i) cores[i]->Run(round, &traces[i]);
   }
   return traces;
 }

@@ -33,6 +33,9 @@ struct RecordingPlan {
   size_t cores = 1;
   size_t warm_rounds = 3;  // Not recorded.
   size_t rounds = 4;       // Recorded.
+  // After so many cores, one round is recorded of each: an instruction takes
+  // microseconds, and that many cores have enough different operations.
+  size_t thorough_cores = 32;
 };
 
 // Runs a worker on each of the plan's cores, all alive at the same time, one

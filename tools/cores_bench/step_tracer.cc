@@ -9,6 +9,7 @@
 #include <ucontext.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <cstring>
@@ -39,6 +40,7 @@ struct Instruction {
   uint8_t length = 0;
   uint8_t operand_count = 0;
   bool atomic = false;
+  bool compares = false;  // Atomic, and writes only what it expected.
   bool system_call = false;
   bool repeated = false;  // Each repetition traps.
   std::array<Operand, 3> operands;
@@ -130,6 +132,9 @@ bool Decode(const ZydisDecoder& decoder, uint64_t address,
   instruction->atomic =
       writes_memory && ((decoded.attributes & ZYDIS_ATTRIB_HAS_LOCK) != 0 ||
                         decoded.mnemonic == ZYDIS_MNEMONIC_XCHG);
+  instruction->compares =
+      instruction->atomic && (decoded.mnemonic == ZYDIS_MNEMONIC_CMPXCHG ||
+                              decoded.mnemonic == ZYDIS_MNEMONIC_CMPXCHG16B);
   return true;
 }
 
@@ -184,13 +189,23 @@ AccessKind KindOf(const Instruction& instruction, const Operand& operand,
   }
   const bool locks = (*code >= state->lock_begin && *code < state->lock_end) ||
                      (*code >= state->try_begin && *code < state->try_end);
-  if (!locks) return AccessKind::kAtomic;
+  if (!locks) {
+    return instruction.compares ? AccessKind::kCompare : AccessKind::kAtomic;
+  }
   if (state->held_count == state->held.size()) {
     Fail("cores_bench: too many mutexes at a time\n");
   }
   *code = state->caller;
   state->held[state->held_count++] = {address, *code};
   return AccessKind::kLock;
+}
+
+// The words of a line from the one with the first byte to that with the last.
+uint8_t WordsOf(uint64_t line, uint64_t first, uint64_t last) {
+  const uint64_t begin = line * kLineBytes;
+  const uint64_t from = first > begin ? (first - begin) / 8 : 0;
+  const uint64_t to = std::min(last - begin, kLineBytes - 1) / 8;
+  return static_cast<uint8_t>((0xff << from) & (0xff >> (7 - to)));
 }
 
 void Record(const Instruction& instruction, const greg_t* registers) {
@@ -216,7 +231,8 @@ void Record(const Instruction& instruction, const greg_t* registers) {
          ++line) {
       if (state->count == state->most)
         Fail("cores_bench: a trace is too long\n");
-      state->accesses[state->count++] = {line, code, state->instructions, kind};
+      state->accesses[state->count++] = {line, code, state->instructions, kind,
+                                         WordsOf(line, address, last)};
     }
   }
 }

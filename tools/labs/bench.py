@@ -237,7 +237,8 @@ class Lab:
             self.report.text(row.text)
         self.report.table(
             ["", f"{row.baseline}, a second", "production, a second",
-             "factor"], [[setting, *pair(setting)] for setting in row.settings])
+             "factor"], [[setting, *pair(setting)] for setting in row.settings],
+            matters="factor")
         if row.curve:
             self.report.lines(
                 row.curve[0], list(row.settings),

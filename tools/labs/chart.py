@@ -162,7 +162,8 @@ def upright(caption, height, legend, values, ylabel, better, log):
 
 def lines(caption, labels, series, xlabel, ylabel, better, log, legend=()):
     """series: {name: value for each label}; a bar through a point is from the
-    least to the most of the rounds."""
+    least to the most of the rounds. The first is drawn last and narrower, so
+    that it and what it covers are both seen."""
     chart, scale, left, bottom = upright(
         caption, 202, legend, [value for values in series.values()
                                for value in values], ylabel, better, log)
@@ -172,11 +173,13 @@ def lines(caption, labels, series, xlabel, ylabel, better, log, legend=()):
     for place, label in zip(places, labels):
         chart.text(place, bottom + LINE, label, "middle")
     chart.text((left + WIDTH) / 2, bottom + 2.1 * LINE, xlabel, "middle")
-    for values, shape, colour in zip(series.values(), SHAPES, COLOURS):
+    drawn = list(zip(series.values(), SHAPES, COLOURS))
+    for index, (values, shape, colour) in reversed(list(enumerate(drawn))):
         points = [f"{number(x)} {number(scale(middle(value)))}"
                   for x, value in zip(places, values)]
         chart.path("M" + "L".join(points),
-                   f'fill="none" stroke="{colour}" stroke-width="2"')
+                   f'fill="none" stroke="{colour}" '
+                   f'stroke-width="{4 if index else 2}"')
         chart.path("".join(f"M{point}{shape}" for point in points),
                    f'fill="{colour}"')
         chart.error_bars([(x, *map(scale, ends(value)))

@@ -8,6 +8,7 @@ import os
 import tempfile
 import time
 
+import bench
 import report as pages
 import statistics_cost
 
@@ -18,17 +19,6 @@ IDEA = ("No line moves between cores",
 LIMITS = ("A simulation: order and shape count, not the nanoseconds. It knows "
           "no overlap of misses, no prefetching, no instruction cache, no "
           "bandwidth, and nothing of the kernel.")
-# What the kernels' traffic is by definition.
-KNOWN = {
-    ("kernel-counter", "core-local"): "0",
-    ("kernel-counter", "neighbors"): "more than 0",
-    ("kernel-counter", "shared"): "1",
-    # Who has it may take it again before a sleeper runs.
-    ("kernel-counter", "mutex"): "0 to 3",
-    ("kernel-reader", "no lock"): "0",
-    ("kernel-reader", "sharded lock"): "0",
-    ("kernel-reader", "one lock"): "1 or more",
-}
 # The labs whose ideas a topic is about, and the baseline that is theirs.
 IDEAS = {"get": ("superversion", "superversion=mutex"),
          "counter": ("statistics", "statistics=global"),
@@ -59,6 +49,9 @@ def run(lab):
     most = max(each["cores"]
                for each in topics[0]["variants"][0]["simulated"])
     at = min(32, most)
+    # Of so few operations as of --quick, those under way are many.
+    if not lab.quick:
+        check_known(topics, at)
     page.text(
         "Each thread of the engine executes its operations one instruction at "
         "a time, as if it ran on a processor of its own. Their loads, stores "
@@ -73,12 +66,15 @@ def run(lab):
     page.text(f"In the tables are {at} cores of one socket, and figures of one "
               "operation. Lines moved came from another core. Invalidations "
               "are copies in other cores that a write ended. Misses are by "
-              "kind, atomics are locked instructions, sleeps wait for a mutex. "
+              "kind, atomics are locked instructions, those that failed are "
+              "compare-and-swaps, and sleeps wait for a mutex. "
               "The bound is what the busiest line or mutex allows, for any "
               "number of cores.")
     for topic in topics:
         if not topic["topic"].startswith("kernel"):
             show(page, topic, at)
+    show_waiting(page, [topic for topic in topics
+                        if topic["topic"] in ("kernel-add", "kernel-lock")], at)
     validate(page, topics, at)
     page.write(lab.options.out, "tools/lab cores")
 
@@ -116,18 +112,20 @@ def show(page, topic, at):
     for form, variant in variants.items():
         one = simulated(variant, at)
         rows.append([
-            form, f"{variant['instructions']:,.0f}",
-            f"{one['transfers']:.2f}", f"{one['invalidations']:.2f}",
+            form, pages.human(one["operations_a_second"]),
+            f"{one['transfers']:.2f}", f"{one['p99_ns']:,.0f}",
+            pages.human(one["serial_bound"]) if one["serial_bound"] else "none",
+            pages.human(simulated(variant, most, 2)["operations_a_second"]),
+            f"{variant['instructions']:,.0f}", f"{one['invalidations']:.2f}",
             f"{one['coherence_misses']:.2f}", f"{one['cold_misses']:.2f}",
             f"{one['capacity_misses']:.2f}", f"{one['atomics']:.1f}",
-            f"{one['sleeps']:.2f}", pages.human(one["operations_a_second"]),
-            f"{one['p99_ns']:,.0f}",
-            pages.human(one["serial_bound"]) if one["serial_bound"] else "none",
-            pages.human(simulated(variant, most, 2)["operations_a_second"])])
-    page.table(["form", "instructions", "lines moved", "invalidations",
-                "coherence misses", "cold", "capacity", "atomics", "sleeps",
-                "operations a second", "P99 (ns)", "bound",
-                f"a second, {most} cores of two sockets"], rows)
+            f"{one['failures']:.1f}", f"{one['sleeps']:.2f}"])
+    # What matters is first, so that a phone shows it.
+    page.table(["form", "operations a second", "lines moved", "P99 (ns)",
+                "bound", f"a second, {most} cores of two sockets",
+                "instructions", "invalidations", "coherence misses", "cold",
+                "capacity", "atomics", "failed", "sleeps"], rows,
+               matters="operations a second")
 
     def caption(what):
         return f"{name}: {what} (simulated)"
@@ -153,6 +151,39 @@ def show(page, topic, at):
     add_to_ideas(page.report, name, variants, slowest, at, curve)
     if name == "get":
         counting(page, variants, at)
+
+
+def show_waiting(page, topics, at):
+    """What cores do that wait for each other, over their number."""
+    page.heading("Cores that wait for each other (kernel-add, kernel-lock)")
+    page.text("These kernels are executed by the model itself, because what "
+              "they do depends on the values that other cores stored: a "
+              "compare-and-swap fails if another core was faster, and a lock "
+              "is waited for.")
+    variants = {f"{topic['topic'].removeprefix('kernel-')}, "
+                f"{variant['variant']}": variant
+                for topic in topics for variant in topic["variants"]}
+    counts = sorted({each["cores"] for variant in variants.values()
+                     for each in variant["simulated"] if each["sockets"] == 1})
+    rows = []
+    for name, variant in variants.items():
+        one = simulated(variant, at)
+        rows.append([
+            name, pages.human(one["operations_a_second"]),
+            f"{one['transfers']:.2f}", f"{one['atomics']:.2f}",
+            f"{one['failures']:.2f}", f"{one['p99_ns']:,.0f}",
+            *(pages.human(simulated(variant, count)["operations_a_second"])
+              for count in (counts[0], counts[-1]))])
+    page.table(["kernel", "operations a second", "lines moved", "atomics",
+                "failed", "P99 (ns)", f"a second, {counts[0]} core",
+                f"{counts[-1]} cores"], rows, matters="operations a second")
+    caption = "kernels that wait: operations a second (simulated)"
+    page.chart("cores_waiting.svg", caption, page.report.lines(
+        caption, counts,
+        {name: [rate(simulated(variant, count)) for count in counts]
+         for name, variant in variants.items()},
+        "simulated cores of one socket", "a second", "more", log=True,
+        note=LIMITS), note=LIMITS)
 
 
 def add_to_ideas(report, name, variants, slowest, at, curve):
@@ -231,30 +262,57 @@ def differ_little(one, other):
     return max(one, other) < 1.25 * min(one, other)
 
 
+def bounds(known, cores):
+    """Of the lines that an operation moves: the least and the most."""
+    return (known["least"] + known["least_each"] * cores,
+            known["most"] + known["most_each"] * cores)
+
+
+def is_known(variant, cores):
+    """Whether the model gives what is known: just that if both bounds are
+    equal, but for operations that were under way."""
+    least, most = bounds(variant["known"], cores)
+    moved = simulated(variant, cores)["transfers"]
+    return least * .999 <= moved <= most * 1.001
+
+
+def check_known(topics, at):
+    wrong = [f"{topic['topic']}, {variant['variant']}" for topic in topics
+             for variant in topic["variants"]
+             if "known" in variant and not is_known(variant, at)]
+    if wrong:
+        raise bench.LabError(f"the model is wrong about {'; '.join(wrong)}")
+
+
 def validate(page, topics, at):
     page.heading("How far the model can be trusted")
-    page.text("Kernels whose traffic is known without a model:")
+    page.text("Kernels whose traffic is known without a model. One number is "
+              "known exactly; the others depend on which core is first:")
     page.table(
-        ["kernel", "lines moved, as is known", f"simulated, {at} cores"],
+        ["kernel", f"simulated, {at} cores", "lines moved, as is known", "why"],
         [[f"{topic['topic']}, {variant['variant']}",
-          KNOWN[topic["topic"], variant["variant"]],
-          f"{simulated(variant, at)['transfers']:.2f}"]
-         for topic in topics if topic["topic"].startswith("kernel")
-         for variant in topic["variants"]])
-    rows, compared, alike, opposite = [], 0, [], []
+          f"{simulated(variant, at)['transfers']:.2f}",
+          " to ".join(dict.fromkeys(
+              f"{bound:g}" for bound in bounds(variant["known"], at))),
+          variant["known"]["why"]]
+         for topic in topics for variant in topic["variants"]
+         if "known" in variant], matters=f"simulated, {at} cores")
+    rows, noise, compared, alike, opposite = [], 0, 0, [], []
     for topic in topics:
         here, model = {}, {}
         for variant in topic["variants"]:
-            by_threads = {each["threads"]: each["operations_a_second"]
-                          for each in variant.get("measured", [])}
-            if len(by_threads) < 2:
+            if "gain" not in variant:
                 continue
             name = variant["variant"]
-            here[name] = by_threads[2] / by_threads[1]
-            model[name] = (simulated(variant, 2)["operations_a_second"] /
-                           simulated(variant, 1)["operations_a_second"])
-            rows.append([f"{topic['topic']}, {name}", f"{here[name]:.2f}",
-                         f"{model[name]:.2f}"])
+            gain = (simulated(variant, 2)["operations_a_second"] /
+                    simulated(variant, 1)["operations_a_second"])
+            if variant["gain"] == "noise":
+                noise += 1
+                shown = "noise"
+            else:
+                here[name], model[name] = variant["gain"], gain
+                shown = f"{variant['gain']:.2f}"
+            rows.append([f"{topic['topic']}, {name}", shown, f"{gain:.2f}"])
         for a, b in itertools.combinations(here, 2):
             # Forms that are this close have no order.
             if differ_little(here[a], here[b]):
@@ -272,6 +330,11 @@ def validate(page, topics, at):
                   f"{compared - len(alike) - len(opposite)} in the same order."
                   + (f" It has less of a difference, and the opposite order, "
                      f"for {'; '.join(alike)}." if alike else "") +
+                  (f" {noise} of {len(rows)} measurements are noise: two "
+                   "threads did more than twice as much as one, rounds "
+                   "differed by a factor of two, or others had the processor."
+                   if noise else "") +
                   (f" It has the opposite order for {'; '.join(opposite)}."
                    if opposite else ""))
-        page.table(["form", "measured here", "simulated"], rows)
+        page.table(["form", "measured here", "simulated"], rows,
+                   matters="measured here")

@@ -115,11 +115,15 @@ class Report:
         known[0].extend(rows)
         known[1].extend(figures)
 
-    def table(self, header, rows):
+    def table(self, header, rows, matters=None):
+        """`matters`: the header of the column that is to be seen at once, also
+        on a phone."""
         print_table(header, rows)
         self._add(html_table([html.escape(cell) for cell in header],
-                             [[html.escape(str(cell)) for cell in row]
-                              for row in rows]))
+                             [[html.escape(str(row[0])),
+                               *(html_figure(str(cell)) for cell in row[1:])]
+                              for row in rows],
+                             matters=matters and html.escape(matters)))
 
     # ---- Charts ---------------------------------------------------------
 
@@ -203,7 +207,8 @@ class Report:
                     ["figure", "before", "after", "factor"],
                     [[f"{html.escape(what)}{html_below(known)}",
                       *map(html_figure, cells)]
-                     for what, known, *cells in rows], is_aligned=True))
+                     for what, known, *cells in rows], is_aligned=True,
+                    matters="factor"))
             if unsimulated:
                 body.append(f"<p>Not simulated: {html_text(unsimulated)}</p>")
             body.append(beside_each_other(figures))
@@ -234,7 +239,7 @@ class Report:
                 [[f'<a href="#{section}">{html.escape(what)}</a>'
                   f"{html_below(baseline)}", *map(html_figure, cells)]
                  for section, what, baseline, *cells in self.summary],
-                is_aligned=True))
+                is_aligned=True, matters="factor"))
         if len(self.sections) > 1:
             body.append("<nav>" + " ".join(
                 f'<a href="#{name}">{html.escape(title)}</a>'
@@ -273,8 +278,8 @@ class Results:
         self.report.heading(text)
         self.parts.append(f"## {text}")
 
-    def table(self, header, rows):
-        self.report.table(header, rows)
+    def table(self, header, rows, matters=None):
+        self.report.table(header, rows, matters)
         self.parts.append("\n".join(markdown_lines(header, rows)))
 
     def chart(self, name, caption, svg, note=None):
@@ -343,19 +348,26 @@ def html_figure(text):
                   html.escape(text))
 
 
-def html_table(header, rows, is_aligned=False):
+def html_table(header, rows, is_aligned=False, matters=None):
     """With `is_aligned` all columns but the first are figures, even where a
-    word stands for one."""
-    columns = [is_text(column) for column in zip(*rows)]
+    word stands for one. `matters` is the header of the column that must not
+    need to be scrolled to."""
+    classes = ["text" if is_text([re.sub("<br><small>.*</small>", "", cell)
+                                  for cell in column]) else ""
+               for column in zip(*rows)]
     if is_aligned:
-        columns[1:] = [False] * (len(columns) - 1)
+        classes[1:] = [""] * (len(classes) - 1)
+    if matters is not None and classes:
+        at = header.index(matters)
+        classes[at] = f"{classes[at]} matters".strip()
 
     def line(tag, cells):
-        return "<tr>" + "".join(
-            f'<{tag}{" class=text" if text else ""}>{cell}</{tag}>'
-            for text, cell in zip(columns, cells)) + "</tr>"
+        opened = [f'<{tag} class="{name}">' if name else f"<{tag}>"
+                  for name in classes]
+        return "<tr>" + "".join(f"{begin}{cell}</{tag}>" for begin, cell
+                                in zip(opened, cells)) + "</tr>"
 
-    head = line("th", header)
+    head = line("th", [re.sub("([=_/])", r"\1<wbr>", cell) for cell in header])
     body = "".join(line("td", row) for row in rows)
     return ('<div class="wide" tabindex="0" role="region" aria-label="table">'
             "<table><thead>"
@@ -425,6 +437,7 @@ th { color: var(--soft); font-weight: 600; }
 th:first-child, td:first-child { text-align: left; white-space: normal;
                                  min-width: 8.5rem; }
 th.text, td.text { text-align: left; }
+td.matters { font-weight: 600; }
 pre { padding: .7rem; font-size: 12.5px;
       border-radius: 6px; overflow-wrap: normal; }
 summary { cursor: pointer; color: var(--soft); }
@@ -437,7 +450,11 @@ figure > svg { display: block; width: 100%; height: auto; }
 .keys svg { display: inline-block; width: .9em; height: .9em;
             margin-right: .35em; vertical-align: -.1em; }
 small { color: var(--soft); }
-@media (max-width: 30rem) { th, td { padding-right: .45rem; } }
+@media (max-width: 30rem) {
+  th, td { padding-right: .45rem; }
+  th { white-space: normal; }
+  th:first-child, td:first-child { min-width: 6rem; }
+}
 .note { font-size: .82rem; color: var(--soft); margin: .2rem 0 0; }
 .idea { margin-top: 1.6rem; padding-top: .2rem;
         border-top: 1px solid var(--line); }
