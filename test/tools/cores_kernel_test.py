@@ -47,7 +47,7 @@ class KernelTest(unittest.TestCase):
 
     def test_page_shows_what_the_example_prints(self):
         self.compile(block_with("varve_kernels_1"))
-        _, command, *expected = block_with("--kernel=").splitlines()
+        command, *expected = block_with("--kernel=").splitlines()
         done = run(command.removeprefix("$ "), self.place)
         self.assertEqual(done.returncode, 0, done.stdout)
         self.assertEqual(done.stdout.splitlines(), expected)
