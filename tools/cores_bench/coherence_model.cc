@@ -23,6 +23,10 @@ using LineId = uint32_t;
 constexpr LineId kNoLine = UINT32_MAX;
 constexpr uint32_t kNoStep = UINT32_MAX;
 // Accesses of a kernel's operation, after which it is said to be stuck.
+// Each core executes each operation so often before any are counted, unless it
+// starves: others have executed so many times as many as they had to.
+constexpr size_t kWarmTimes = 3;
+constexpr size_t kStarvedTimes = 100;
 constexpr uint64_t kMostRequests = 1'000'000;
 
 // ---- A private cache --------------------------------------------------------
@@ -134,6 +138,7 @@ struct Core {
   double now = 0;
   std::vector<Operation> operations;
   size_t operation = 0;
+  size_t done = 0;
   size_t step = 0;
   uint32_t instruction = 0;    // Up to which time has been counted.
   std::vector<uint64_t> seen;  // By the operation's steps: VersionOf the line.
@@ -144,6 +149,9 @@ struct Core {
   std::unique_ptr<SetCache> l2;
   std::unique_ptr<KernelCore> kernel;  // Null if it executes a recording.
   uint64_t requests = 0;               // Of the kernel's operation.
+
+  // Operations with lines of their own.
+  size_t Different() const { return std::max<size_t>(1, operations.size()); }
 };
 
 class Machine {
@@ -211,8 +219,8 @@ class Machine {
       core.l1 = std::make_unique<SetCache>(p_.l1_bytes, p_.l1_ways);
       core.l2 = std::make_unique<SetCache>(p_.l2_bytes, p_.l2_ways);
     }
+    cold_cores_ = schedule.cores;
     first_ = schedule.cores * schedule.warm_operations;
-    last_ = first_ + schedule.cores * schedule.operations;
   }
 
   // Cores do not begin in step, but within the time of one operation.
@@ -255,7 +263,7 @@ class Machine {
             8 * uint64_t{step.line} + word, operation.steps.size());
         if (is_first) continue;
         const AccessKind kind = operation.steps[before->second].kind;
-        // What it wrote itself, it need not read.
+        // It need not read a word that it wrote itself.
         if (kind == AccessKind::kLoad || kind == AccessKind::kCompare) {
           step.read = before->second;
         }
@@ -289,7 +297,7 @@ class Machine {
     const uint32_t until = at_end ? operation.instructions
                                   : operation.steps[core.step].instruction;
     if (until > core.instruction) {
-      // Other cores may be first with what they access meanwhile.
+      // Another core may access something before this one does.
       AddInstructions(&core, until - core.instruction);
       core.instruction = until;
       return;
@@ -437,9 +445,13 @@ class Machine {
     if (counting_) times_.push_back(core->now - core->begin);
     core->begin = core->now;
     ++done_;
-    if (done_ == first_) {
+    // A core that begins with misses may have done less than others.
+    cold_cores_ -= ++core->done == kWarmTimes * core->Different() ? 1 : 0;
+    if (!counting_ && done_ >= first_ &&
+        (cold_cores_ == 0 || done_ >= kStarvedTimes * first_)) {
       counting_ = true;
       begin_ = core->now;
+      last_ = done_ + cores_.size() * schedule_.operations;
     }
     end_ = core->now;
   }
@@ -483,8 +495,8 @@ class Machine {
 
   // ---- Memory ---------------------------------------------------------------
 
-  // Returns whether the core had to wait for stores, meanwhile other cores may
-  // be first with what it is about to do.
+  // Returns whether the core had to wait for stores. If so, another core may
+  // access something before this one does.
   bool WaitsForStores(Core* core, AccessKind kind) {
     if (kind == AccessKind::kLoad) return false;
     std::deque<double>& stores = core->stores;
@@ -706,6 +718,7 @@ class Machine {
            .transfers = static_cast<double>(line.transfers) / operations,
            .busy_ns = line.SerialNs() / operations});
     }
+    report.ended = done_;
     report.memory = memory_;
     return report;
   }
@@ -724,7 +737,8 @@ class Machine {
   // Operations of all cores: done, when counting begins, and at the end.
   size_t done_ = 0;
   size_t first_ = 0;
-  size_t last_ = 0;
+  size_t last_ = SIZE_MAX;
+  size_t cold_cores_ = 0;
   bool counting_ = false;
   double begin_ = 0;  // When counting began.
   double end_ = 0;    // When the last operation ended.

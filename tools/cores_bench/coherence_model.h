@@ -68,6 +68,7 @@ struct ModelReport {
   // Of a kernel: all cores wait, or one operation does not end. There are no
   // other figures then.
   bool is_stuck = false;
+  size_t ended = 0;  // Operations of all cores, also before counting.
   // Of a kernel: each word that it has accessed, at the end.
   std::unordered_map<uint64_t, uint64_t> memory;
 };
@@ -76,8 +77,8 @@ struct Schedule {
   size_t cores = 1;
   size_t sockets = 1;  // 1 or 2, of equal size.
   uint64_t seed = 1;   // Of when each core begins and which operation is next.
-  // Times the number of cores: operations before counting begins, and those
-  // that are counted, whichever cores get to do them.
+  // Times the number of cores: operations before counting begins, at least, and
+  // those that are counted, whichever cores get to do them.
   size_t warm_operations = 20;
   size_t operations = 60;
 };

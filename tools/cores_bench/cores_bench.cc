@@ -83,8 +83,8 @@ void MeasureHere(Fixture* fixture, JsonWriter* json) {
 
 // ---- Simulated --------------------------------------------------------------
 
-// Operations of each core that are counted. Those of all cores together are
-// what makes a mean certain.
+// Operations of each core that are counted. A mean is as certain as they are
+// many in all, so that many cores need fewer each.
 size_t CountedOperations(size_t cores) {
   constexpr size_t kCores = 32;
   const auto most = static_cast<size_t>(FLAGS_operations);
@@ -100,7 +100,7 @@ size_t WarmOperations(const Recording& recording) {
   // A kernel has no threads here.
   const bool is_short = !recording.threads.empty() &&
                         recording.threads[0][0].accesses.size() < kLong;
-  return (is_short ? 16 : 3) * static_cast<size_t>(FLAGS_rounds);
+  return (is_short ? 48 : 3) * static_cast<size_t>(FLAGS_rounds);
 }
 
 // Schedules of one number of cores: no more once they agree within one in a

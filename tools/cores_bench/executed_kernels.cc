@@ -1,6 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
-// Kernels whose cores wait for each other, written for the simulated memory;
-// and those of a library.
+// Kernels whose cores wait for each other, written for the simulated memory,
+// and kernels of a library.
 
 #include <dlfcn.h>
 

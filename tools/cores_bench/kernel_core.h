@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Executes a kernel until it accesses memory, so that whoever asks decides what
+// Executes a kernel until it accesses memory, so that the model decides what
 // the access finds and how long it takes.
 
 #include <cstddef>

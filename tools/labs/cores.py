@@ -325,9 +325,11 @@ def validate(page, topics, at):
              else opposite).append(pair)
     if rows:
         page.text("How many times as much 2 threads do as 1, on this "
-                  f"machine and in the model. Of {compared} pairs of forms "
-                  "that differ by 25 % or more here, the model puts "
-                  f"{compared - len(alike) - len(opposite)} in the same order."
+                  "machine and in the model." +
+                  (f" Of {compared} pairs of forms that differ by 25 % or more "
+                   "here, the model puts "
+                   f"{compared - len(alike) - len(opposite)} in the same order."
+                   if compared else " No two forms can be compared.")
                   + (f" It has less of a difference, and the opposite order, "
                      f"for {'; '.join(alike)}." if alike else "") +
                   (f" {noise} of {len(rows)} measurements are noise: two "
