@@ -343,7 +343,10 @@ def html_below(text):
 
 
 def html_figure(text):
-    """A figure with its range below it, so that a row fits a phone."""
+    """A figure with its range below it, so that a row fits a phone. Words in
+    its place may be broken there."""
+    if len(text) > 12 and re.match(r"[a-z]", text):
+        return f'<span class="words">{html.escape(text)}</span>'
     return re.sub(r" \((.* to .*)\)$", r"<br><small>\1</small>",
                   html.escape(text))
 
@@ -452,7 +455,7 @@ figure > svg { display: block; width: 100%; height: auto; }
 small { color: var(--soft); }
 @media (max-width: 30rem) {
   th, td { padding-right: .45rem; }
-  th { white-space: normal; }
+  th, .words { white-space: normal; }
   th:first-child, td:first-child { min-width: 6rem; }
 }
 .note { font-size: .82rem; color: var(--soft); margin: .2rem 0 0; }
