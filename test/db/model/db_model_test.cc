@@ -14,6 +14,7 @@
 #include "test/testing/db/filtered_family.h"
 #include "test/testing/db/random_options.h"
 #include "test/testing/db/table_calls.h"
+#include "test/testing/sanitizers.h"
 #include "test/testing/seed.h"
 #include "test/testing/test_headers.h"
 #include "varve/external_files.h"
@@ -785,8 +786,16 @@ class ModelRun {
   size_t synced_changes_ = 0;
 };
 
+// The thread sanitizer, which makes it many times as slow, gets fewer seeds: it
+// looks for what jobs and one caller do to each other in each of them.
+#ifdef VARVE_TEST_THREAD_SANITIZED
+constexpr int kSeeds = 4;
+#else
+constexpr int kSeeds = 12;
+#endif
+
 TEST(DbModelTest, RandomOperationsMatchTheModel) {
-  const int seeds = EnvironmentInt("VARVE_MODEL_SEEDS", 12);
+  const int seeds = EnvironmentInt("VARVE_MODEL_SEEDS", kSeeds);
   const int operations = EnvironmentInt("VARVE_MODEL_OPS", 3000);
   const uint64_t first = TestSeed();
   Totals totals;
