@@ -46,7 +46,7 @@ typedef struct varve_kernel {
   void (*run)(varve_core* core);  // One operation.
 } varve_kernel;
 
-// What the library exports: kernels, and then one whose name is null. The
+// Exported by the library: kernels, and then one whose name is null. The
 // number is raised when the interface changes.
 extern const varve_kernel varve_kernels_1[];
 

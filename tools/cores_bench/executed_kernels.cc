@@ -40,7 +40,7 @@ void AddByCompareAndSwap(varve_core* core) {
 
 // ---- Locks ------------------------------------------------------------------
 
-// What a lock excludes others from.
+// The critical section of a lock.
 void AddSlowly(varve_core* core) {
   const uint64_t value = core->load(core, kGuarded);
   core->work(core, kInside);

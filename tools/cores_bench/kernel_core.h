@@ -40,7 +40,7 @@ class KernelCore : private varve_core {
   KernelCore(const KernelCore&) = delete;
   KernelCore& operator=(const KernelCore&) = delete;
 
-  // What the kernel waits for.
+  // The access that the kernel waits for.
   const KernelRequest& request() const { return request_; }
   // Answers the request, and runs the kernel to its next one.
   void Continue(uint64_t answer);

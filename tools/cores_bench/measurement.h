@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// What 1 and 2 threads do on this machine, which others may use as well.
+// Measures 1 and 2 threads on this machine, which others may use as well.
 
 #include <optional>
 
