@@ -54,7 +54,14 @@ func main() {
 	version := flag.Bool("version", false, "print the versions, and end")
 	level := flag.String("log-level", "info", "debug, info, warn or error")
 	format := flag.String("log-format", "text", "text or json")
+	config := flag.String("config", "", "file with an option and its value on each line; the command line wins")
 	flag.Parse()
+	if *config != "" {
+		if err := readConfig(flag.CommandLine, *config); err != nil {
+			fmt.Fprintln(os.Stderr, "varve-node:", err)
+			os.Exit(2)
+		}
+	}
 	if *version {
 		fmt.Println(versions())
 		return
