@@ -27,6 +27,7 @@ const (
 	TryAgain       = "TRYAGAIN"    // The shard is busy, or its nodes do not answer.
 	ReadOnly       = "READONLY"    // The node is stopping, and could not pass on a write.
 	MasterDown     = "MASTERDOWN"  // A stale read is older than --max-staleness.
+	OutOfMemory    = "OOM"         // The memory for proposals is used up.
 	UnknownOutcome = "UNKNOWNOUTCOME"
 )
 
@@ -63,6 +64,8 @@ func (n *Node) explain(shard uint64, write bool, err error) error {
 		return &Failure{MasterDown, fmt.Sprintf("shard %d has no leader, and what this node has is older than --max-staleness", shard)}
 	case !certain:
 		return &Failure{UnknownOutcome, fmt.Sprintf("shard %d has not answered: the write may have been applied, or may be applied later", shard)}
+	case errors.Is(err, errNoMemory):
+		return &Failure{OutOfMemory, "there is no memory left for writes; nothing was done"}
 	case n.Directory().Revision == 0:
 		return &Failure{Loading, "this node does not know its cluster yet; nothing was done"}
 	case n.leaderNode(shard) == 0:

@@ -53,6 +53,7 @@ type Options struct {
 	MaxStaleness    time.Duration // Of what stale reads return; 0 for no limit.
 	MaxRequest      int           // Bytes of a request of a client.
 	TLS             PeerTLS
+	Memory          Memory // By PlanMemory.
 	ReserveBytes    uint64 // Free space of the disk, below which the node ends.
 	// If it is not nil: is called when a database has failed, and does not return. What
 	// cannot go on waits in it, while others may call HandOver.
@@ -81,7 +82,8 @@ type Node struct {
 	listener  net.Listener
 	raft      *raftTransport
 	peers     peers
-	gates     []*gate      // By shard.
+	gates     []*gate // By shard.
+	use       memoryUse
 	moves     []sync.Mutex // Over moving the leadership of a shard away.
 	meters    []*meter
 	started   time.Time
@@ -208,7 +210,8 @@ func (n *Node) start() error {
 		n.first = newDirectory(me.Peers, me.Shards, me.Replicas)
 		n.first.Cluster = n.cluster
 	}
-	if n.engine, err = storage.OpenEngine(filepath.Join(n.options.Dir, "data"), storage.DefaultOptions); err != nil {
+	n.limitMemory(me.Shards)
+	if n.engine, err = storage.OpenEngine(filepath.Join(n.options.Dir, "data"), n.options.Memory.engine(me.Shards)); err != nil {
 		return err
 	}
 	if n.storage, err = storage.OpenNode(n.engine, int(me.Shards)); err != nil {
@@ -263,6 +266,12 @@ func (n *Node) openHost(shards uint64) (*dragonboat.NodeHost, error) {
 	host.Expert.LogDB = config.GetTinyMemLogDBConfig()
 	host.Expert.LogDB.Shards = logParts // Fewer logs, whose writes are synced together.
 	host.Expert.LogDB.KVLRUCacheSize = n.logCache()
+	if part := uint64(n.options.Memory.RaftStore) / logParts; part > 0 {
+		buffers := &host.Expert.LogDB.KVWriteBufferSize
+		*buffers = min(max(part/8, 1<<20), *buffers)
+		host.Expert.LogDB.KVLRUCacheSize = part - min(part/2, *buffers*host.Expert.LogDB.KVMaxWriteBufferNumber)
+		host.Expert.LogDB.MaxSaveBufferSize = uint64(n.options.Memory.RaftLogs / 16)
+	}
 	host.Expert.Engine = config.GetDefaultEngineConfig()
 	host.Expert.Engine.ExecShards = 4
 	return dragonboat.NewNodeHost(host)
@@ -297,7 +306,12 @@ func deployment(cluster string, shards uint64) uint64 {
 
 // queueLimit is how many bytes of entries one replica keeps in memory at most,
 // if its disk does not keep up. It is far above what one request has.
-func (n *Node) queueLimit() uint64 { return uint64(max(512<<20, 16*n.options.MaxRequest)) }
+func (n *Node) queueLimit() uint64 {
+	if n.options.Memory.Total > 0 {
+		return n.options.Memory.logs(n.Shards(), uint64(n.options.MaxRequest))
+	}
+	return uint64(max(512<<20, 16*n.options.MaxRequest))
+}
 
 // Failed has an error when the node can no longer take part, and must be stopped.
 func (n *Node) Failed() <-chan error { return n.failed }
@@ -637,6 +651,7 @@ func (n *Node) Info() string {
 	}
 	line("# Server\r\nengine:%s", n.storage.Describe())
 	line("node_id:%d\r\nraft_address:%s\r\nshards:%d\r\nslots:%t", n.number, n.options.Address, n.Shards(), n.hasSlots())
+	line("\r\n# Memory\r\n%s", n.memoryInfo())
 	line("\r\n# Replication\r\nsnapshots_sent:%d\r\nsnapshots_received:%d",
 		n.events.sent.Load(), n.events.received.Load())
 	for shard := uint64(1); shard <= n.Shards(); shard++ {

@@ -368,6 +368,7 @@ type Reply struct {
 	NotHere bool // Nothing was done: the shard is not served here.
 	// Nothing was done: the shard takes nothing now.
 	NotTaken bool
+	NoMemory bool // With NotTaken.
 	TooOld   bool // A stale read was refused.
 	Aged     bool // Whether Age is set. Older programs do not set it.
 	Age      time.Duration
@@ -385,6 +386,8 @@ func (s *Service) Do(request Request, reply *Reply) error {
 	}
 	var answer interface{}
 	switch {
+	case s.n.Full() && request.Shard != directoryShard:
+		reply.NoMemory, err = true, errNoMemory
 	case request.Query == nil:
 		reply.Data, err = s.n.proposeHere(request.Shard, request.Updates)
 	case request.Stale:

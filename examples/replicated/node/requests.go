@@ -109,6 +109,15 @@ func (n *Node) enter(shard uint64) bool {
 // leader's node proposes: only there does dragonboat say what it has dropped.
 func (n *Node) Propose(shard uint64, updates []byte) (data []byte, err error) {
 	begin := time.Now()
+	if n.options.Memory.Total > 0 && shard != directoryShard {
+		ctx, cancel := context.WithTimeout(context.Background(), n.options.Timeout)
+		defer cancel()
+		if !n.takeMemory(ctx, int64(len(updates))) {
+			n.meters[shard].proposals.add(time.Since(begin), errNoMemory)
+			return nil, n.explain(shard, true, errNoMemory)
+		}
+		defer n.use.proposals.Add(-int64(len(updates)))
+	}
 	if leader := n.leaderNode(shard); n.here(shard) != nil && (leader == n.number || !n.alive(leader)) {
 		data, err = n.proposeHere(shard, updates)
 	} else {
@@ -261,8 +270,11 @@ func (n *Node) forward(request Request) (Reply, error) {
 				return reply, err
 			}
 			last = fmt.Errorf("%w: node %d: %v %s", errNotTaken, number, err, reply.Error)
-			if reply.TooOld {
+			switch {
+			case reply.TooOld:
 				last = errTooOld
+			case reply.NoMemory:
+				last = errNoMemory
 			}
 			if ctx.Err() != nil {
 				return Reply{}, last

@@ -237,8 +237,11 @@ func readMessage(from io.Reader, buffer []byte) (message, next []byte, err error
 
 // serve hands dragonboat what comes from another node.
 func (t *raftTransport) serve(kind byte, conn net.Conn) error {
-	buffer := make([]byte, 64<<10)
+	var buffer []byte
 	for {
+		if len(buffer) == 0 || len(buffer) > 1<<20 {
+			buffer = make([]byte, 64<<10) // Large ones are rare.
+		}
 		var message []byte
 		var err error
 		if message, buffer, err = readMessage(conn, buffer); err != nil {

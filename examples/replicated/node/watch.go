@@ -3,6 +3,7 @@ package node
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/http/pprof"
 	"strings"
@@ -184,8 +185,27 @@ func (n *Node) Ready() error {
 	return nil
 }
 
-// Handler serves /metrics, /healthz, /readyz and Go's profiles.
-func (n *Node) Handler() http.Handler {
+// Time limits of the port for metrics, which has no password.
+const (
+	watchRead  = 5 * time.Second
+	watchWrite = 30 * time.Second
+	watchIdle  = time.Minute
+)
+
+// WatchServer serves /metrics, /healthz, /readyz and, if they are wanted, Go's profiles,
+// which may take a minute.
+func (n *Node) WatchServer(profiles bool) *http.Server {
+	server := &http.Server{
+		Handler: n.handler(profiles), ReadTimeout: watchRead, WriteTimeout: watchWrite, IdleTimeout: watchIdle,
+		MaxHeaderBytes: 16 << 10, ErrorLog: slog.NewLogLogger(slog.Default().Handler(), slog.LevelDebug),
+	}
+	if profiles {
+		server.WriteTimeout += time.Minute
+	}
+	return server
+}
+
+func (n *Node) handler(profiles bool) http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("/metrics", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain; version=0.0.4")
@@ -199,7 +219,9 @@ func (n *Node) Handler() http.Handler {
 		}
 		fmt.Fprintln(w, "ok")
 	})
-	mux.HandleFunc("/debug/pprof/", pprof.Index)
-	mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	if profiles {
+		mux.HandleFunc("/debug/pprof/", pprof.Index)
+		mux.HandleFunc("/debug/pprof/profile", pprof.Profile)
+	}
 	return mux
 }

@@ -3,6 +3,7 @@ package redis
 
 import (
 	"fmt"
+	"os"
 	"runtime"
 	"sort"
 	"strconv"
@@ -81,8 +82,8 @@ func (s *Server) sections(clustered bool) []section {
 			line("uptime_in_seconds:%d", uptime), line("uptime_in_days:%d", uptime/86400)}},
 		{"Clients", []string{line("connected_clients:%d", s.accepted.Load()),
 			line("maxclients:%d", s.options.MaxConnections), "blocked_clients:0"}},
-		{"Memory", []string{line("used_memory:%d", memory.HeapAlloc), line("used_memory_rss:%d", memory.Sys),
-			line("requests_and_answers:%d", s.memory.used.Load()), "maxmemory:0", "maxmemory_policy:noeviction"}},
+		{"Memory", []string{line("used_memory:%d", memory.HeapAlloc), line("used_memory_rss:%d", residentBytes()),
+			line("requests_and_answers:%d", s.memory.used.Load()), line("maxmemory:%d", s.options.MaxProcess), "maxmemory_policy:noeviction"}},
 		{"Persistence", []string{"loading:0", "aof_enabled:1"}},
 		{"Stats", []string{line("total_connections_received:%d", s.stats.connections.Load()),
 			line("rejected_connections:%d", s.stats.rejected.Load()),
@@ -123,6 +124,15 @@ func (s *Server) sections(clustered bool) []section {
 	return sections
 }
 
+// residentBytes is what the process uses of the machine's memory, 0 if Linux does
+// not say it.
+func residentBytes() int64 {
+	text, _ := os.ReadFile("/proc/self/statm")
+	var size, resident int64
+	fmt.Sscan(string(text), &size, &resident)
+	return resident * int64(os.Getpagesize())
+}
+
 func (c *client) info(t *task) {
 	wanted := map[string]bool{}
 	for _, word := range t.args[1:] {
@@ -140,8 +150,8 @@ func (c *client) info(t *task) {
 	c.out.Verbatim(strings.Join(parts, "\r\n"))
 }
 
-// config answers GET. Settings are options of the program, so that there is
-// nothing to set.
+// config answers GET. Settings are options of the program. Only those of the slow log
+// can be set, until the next start.
 func (c *client) config(t *task) {
 	switch sub := strings.ToLower(string(t.args[1])); {
 	case sub == "get" && len(t.args) > 2:
@@ -161,10 +171,12 @@ func (c *client) config(t *task) {
 			one.nanos.Store(0)
 		}
 		c.out.Status("OK")
+	case sub == "set" && len(t.args) > 3 && len(t.args)%2 == 0:
+		c.configSet(t)
 	case sub == "set" || sub == "rewrite":
 		c.fail("ERR settings are options of the program varve-node")
 	default:
-		c.unknownSub(t, "get", "resetstat")
+		c.unknownSub(t, "get", "resetstat", "set")
 	}
 }
 
@@ -176,9 +188,12 @@ func (c *client) configGet(t *task) {
 	}
 	settings := map[string]string{
 		"maxclients": strconv.Itoa(options.MaxConnections), "databases": "1", "appendonly": "yes",
-		"save": "", "timeout": strconv.Itoa(int(options.IdleTimeout.Seconds())), "maxmemory": "0",
+		"save": "", "timeout": strconv.Itoa(int(options.IdleTimeout.Seconds())), "maxmemory": strconv.FormatInt(options.MaxProcess, 10),
 		"maxmemory-policy": "noeviction", "proto-max-bulk-len": strconv.Itoa(machine.MaxValueBytes),
 		"cluster-enabled": enabled, "client-query-buffer-limit": strconv.Itoa(options.MaxRequest), "port": strconv.Itoa(port(listener)),
+	}
+	for name, value := range c.server.slow.settings() {
+		settings[name] = strconv.FormatInt(value.Load(), 10)
 	}
 	var names []string
 	for name := range settings {

@@ -196,7 +196,9 @@ func (c *client) execute(tasks []task) {
 		default:
 			c.single(&run[0])
 		}
-		c.server.count(run, time.Since(begin))
+		took := time.Since(begin)
+		c.server.count(run, took)
+		c.server.slow.note(c, run, begin, took)
 		clear(run) // They hold what was read, which is not counted any more.
 	}
 }

@@ -58,11 +58,18 @@ type Options struct {
 	MaxRequest     int   // Bytes of a command.
 	MaxAnswer      int   // Bytes of the values that one command reads.
 	MaxMemory      int64 // Bytes of all requests and answers that are under way.
+	// If it is not 0: bytes of the whole process, which the store bounds. Full says
+	// whether there is no memory for anything more.
+	MaxProcess int64
+	Full       func() bool
 
 	AuthTimeout    time.Duration // From connecting to logging in.
 	RequestTimeout time.Duration // From a command's first byte to its last one.
 	WriteTimeout   time.Duration // For a client to take a mebibyte of answers.
 	IdleTimeout    time.Duration // Between two commands. 0 is no limit.
+
+	SlowerThan time.Duration // Of commands in the slow log; below 0 for none.
+	SlowLength int           // Entries of the slow log.
 }
 
 // DefaultOptions are for a machine with some gigabytes.
@@ -71,6 +78,7 @@ var DefaultOptions = Options{
 	MaxWords: 1 << 20, MaxRequest: 32 << 20, MaxAnswer: 64 << 20, MaxMemory: 512 << 20,
 	AuthTimeout: 10 * time.Second, RequestTimeout: time.Minute,
 	WriteTimeout: 10 * time.Second, IdleTimeout: time.Hour,
+	SlowerThan: 10 * time.Millisecond, SlowLength: 128,
 }
 
 // Server answers connections.
@@ -80,6 +88,7 @@ type Server struct {
 	allowed  map[string]bool
 	memory   budget
 	guard    guard
+	slow     slowLog
 	usage    map[*command]*usage // Of all commands.
 	stats    stats
 	started  time.Time
@@ -116,7 +125,9 @@ type Stats struct {
 func NewServer(options Options, store Store) *Server {
 	s := &Server{store: store, options: options, allowed: map[string]bool{}, clients: map[int64]*client{},
 		started: time.Now(), stop: make(chan struct{})}
-	s.memory.limit = options.MaxMemory
+	s.memory.limit, s.memory.full = options.MaxMemory, options.Full
+	s.slow.threshold.Store(options.SlowerThan.Microseconds())
+	s.slow.most.Store(int64(options.SlowLength))
 	s.usage = map[*command]*usage{operator: {}}
 	for _, one := range commands {
 		s.usage[one] = &usage{}
@@ -327,12 +338,13 @@ func (s *Server) isClosed() bool {
 type budget struct {
 	limit int64
 	used  atomic.Int64
+	full  func() bool // Nil if there is no other bound.
 }
 
 func (b *budget) take(bytes int64) bool {
 	for {
 		used := b.used.Load()
-		if bytes > 0 && used+bytes > b.limit {
+		if bytes > 0 && (used+bytes > b.limit || b.full != nil && b.full()) {
 			return false
 		}
 		if b.used.CompareAndSwap(used, used+bytes) {

@@ -26,6 +26,10 @@ type Options struct {
 	CacheBytes       int // Of blocks, for all databases together.
 	WriteBufferBytes int // In memory before a table is written, per database.
 	OpenFiles        int // Table files of all databases together.
+	// Of all databases together, as a part of CacheBytes: writes wait while a flush
+	// frees memory. Indexes and filters of tables are in the cache then, too. 0 is no
+	// bound. Pebble has none, but it charges memtables to the cache.
+	MemtableBytes int
 }
 
 // DefaultOptions are for several nodes on one machine.
@@ -51,6 +55,8 @@ type Engine interface {
 type Watched interface {
 	// Metrics is a part of a page for Prometheus.
 	Metrics() string
+	// Memory is how many bytes of the cache are used.
+	Memory() int64
 	// Trace writes what the engine does for a time to a file, which the tool
 	// `varve trace` reads, or until `stop` is closed. Only one trace is taken at
 	// a time.

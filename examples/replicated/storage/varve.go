@@ -77,6 +77,12 @@ func OpenEngine(dir string, options Options) (Engine, error) {
 	// What has to survive a crash is what Sync was called for. The rest comes
 	// again from the log of Raft, so that it may wait in memory for a batch.
 	C.varve_options_set_manual_wal_flush(o, 1)
+	if options.MemtableBytes > 0 {
+		manager := C.varve_write_buffer_manager_create_with_cache(C.size_t(options.MemtableBytes), cache, 1)
+		C.varve_options_set_write_buffer_manager(o, manager)
+		C.varve_write_buffer_manager_destroy(manager) // The databases keep it.
+		C.varve_options_set_cache_index_and_filter_blocks(o, 1)
+	}
 	root := C.CString(dir)
 	defer C.free(unsafe.Pointer(root))
 	var message *C.char

@@ -33,6 +33,9 @@ var gauges = []struct{ property, help string }{
 	{"background-errors", "Background jobs that failed."},
 }
 
+// Memory is of the block cache, with the memtables if they are bounded.
+func (e *varveEngine) Memory() int64 { return int64(C.varve_cache_get_usage(e.cache)) }
+
 // Metrics has the counters of all databases, and gauges of each.
 func (e *varveEngine) Metrics() string {
 	var text strings.Builder

@@ -29,6 +29,7 @@ type clientFlags struct {
 	ciphers       string
 	allow         string
 	maxMemoryMiB  int64
+	memory        node.Memory // Of the whole process.
 	maxRequestMiB int
 	maxAnswerMiB  int
 	announce      string // Where clients reach the cluster port.
@@ -57,9 +58,18 @@ func (f *clientFlags) define() {
 	flag.IntVar(&f.maxRequestMiB, "max-request-mib", o.MaxRequest>>20, "mebibytes of a command")
 	flag.IntVar(&f.maxAnswerMiB, "max-answer-mib", o.MaxAnswer>>20, "mebibytes of the values that one command reads")
 	flag.Int64Var(&f.maxMemoryMiB, "max-client-memory-mib", o.MaxMemory>>20, "mebibytes of all requests and answers that are under way")
+	flag.Func("max-memory", "bytes that the process may use, such as 2gb, divided among its parts; no bound over everything if not given", func(text string) error {
+		total, err := parseBytes(text)
+		if err == nil {
+			f.memory, err = node.PlanMemory(total)
+		}
+		return err
+	})
 	flag.DurationVar(&o.AuthTimeout, "auth-timeout", o.AuthTimeout, "from connecting to logging in")
 	flag.DurationVar(&o.RequestTimeout, "request-timeout", o.RequestTimeout, "from a command's first byte to its last one")
 	flag.DurationVar(&o.WriteTimeout, "write-timeout", o.WriteTimeout, "for a client to take a mebibyte of answers")
+	flag.DurationVar(&o.SlowerThan, "slowlog-slower-than", o.SlowerThan, "a command that takes as long comes into SLOWLOG; below 0 for none")
+	flag.IntVar(&o.SlowLength, "slowlog-max-len", o.SlowLength, "entries of SLOWLOG")
 	flag.DurationVar(&o.IdleTimeout, "idle-timeout", o.IdleTimeout, "between two commands; 0 for no limit")
 }
 
@@ -67,10 +77,11 @@ func (f *clientFlags) define() {
 func (f *clientFlags) finish(address string) (err error) {
 	o := &f.options
 	o.Address = address
+	f.divide(flag.CommandLine)
 	o.MaxRequest, o.MaxAnswer, o.MaxMemory = f.maxRequestMiB<<20, f.maxAnswerMiB<<20, f.maxMemoryMiB<<20
 	if o.MaxConnections < 1 || o.MaxPipeline < 1 || o.MaxWords < 1 || o.MaxRequest < 1 || o.MaxAnswer < 1 ||
 		o.MaxMemory < 2*int64(max(o.MaxRequest, o.MaxAnswer)) || o.AuthTimeout <= 0 || o.RequestTimeout <= 0 ||
-		o.WriteTimeout <= 0 || o.IdleTimeout < 0 {
+		o.WriteTimeout <= 0 || o.IdleTimeout < 0 || o.SlowLength < 0 {
 		return errors.New("a limit is not positive, or --max-client-memory-mib is not twice --max-request-mib and --max-answer-mib")
 	}
 	for _, name := range strings.Split(f.allow, ",") {
@@ -105,6 +116,43 @@ func (f *clientFlags) finish(address string) (err error) {
 		slog.Warn("clients at this address send passwords and data without encryption", "address", address)
 	}
 	return nil
+}
+
+// divide lowers the limits that nobody has set to what --max-memory leaves for them.
+func (f *clientFlags) divide(flags *flag.FlagSet) {
+	if f.memory.Total == 0 {
+		return
+	}
+	given := map[string]bool{}
+	flags.Visit(func(one *flag.Flag) { given[one.Name] = true })
+	f.options.MaxProcess = f.memory.Total
+	mib := int(f.memory.Clients >> 20)
+	f.maxMemoryMiB = min(f.maxMemoryMiB, int64(mib))
+	for _, one := range []struct {
+		name  string
+		value *int
+		limit int
+	}{
+		{"max-request-mib", &f.maxRequestMiB, mib / 4},
+		{"max-answer-mib", &f.maxAnswerMiB, mib / 2},
+		{"max-connections", &f.options.MaxConnections, f.memory.MaxConnections()},
+	} {
+		if !given[one.name] {
+			*one.value = min(*one.value, one.limit)
+		}
+	}
+}
+
+// parseBytes takes a number with a unit of 1024s, as Redis does.
+func parseBytes(text string) (int64, error) {
+	digits := strings.TrimRight(strings.ToLower(text), "bgikm")
+	unit, known := map[string]int64{"": 1, "b": 1, "k": 1 << 10, "kb": 1 << 10, "kib": 1 << 10, "m": 1 << 20, "mb": 1 << 20,
+		"mib": 1 << 20, "g": 1 << 30, "gb": 1 << 30, "gib": 1 << 30}[strings.ToLower(text[len(digits):])]
+	number, err := strconv.ParseInt(digits, 10, 64)
+	if err != nil || !known || number < 0 || number > 1<<50/unit {
+		return 0, errors.New("bytes are a number with b, kb, mb or gb")
+	}
+	return number * unit, nil
 }
 
 // finishCluster checks what other nodes and clients are told of the cluster port.

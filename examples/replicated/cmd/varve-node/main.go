@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
-	"net/http"
 	"os"
 	"os/signal"
 	"runtime"
@@ -41,6 +40,7 @@ func main() {
 	flag.StringVar(&options.BackupTo, "backup-to", "", "COMMAND by which backups are stored elsewhere; called with put, get, list or delete, and a name")
 	flag.StringVar(&options.Client, "redis", "127.0.0.1:6379", "HOST:PORT for clients; other than loopback only with a password")
 	watch := flag.String("watch", "", "HOST:PORT of /metrics, /healthz and /readyz; none if empty")
+	profiles := flag.Bool("watch-profiles", false, "serve profiles of the program at --watch, /debug/pprof/")
 	var clients clientFlags
 	clients.define()
 	peerFlags(&options)
@@ -96,8 +96,8 @@ func main() {
 		os.Exit(2)
 	}
 	options.Fatal, options.ReserveBytes = fatal, *reserve<<20
-	options.Peers, options.MaxRequest = members, clients.options.MaxRequest
-	if err := run(options, *watch, &clients); err != nil {
+	options.Peers, options.MaxRequest, options.Memory = members, clients.options.MaxRequest, clients.memory
+	if err := run(options, *watch, *profiles, &clients); err != nil {
 		slog.Error("the node ends", "error", err)
 		os.Exit(1)
 	}
@@ -141,7 +141,7 @@ func end(server *redis.Server, n *node.Node) int {
 }
 
 // run serves until a signal or an error ends it.
-func run(options node.Options, watch string, clients *clientFlags) error {
+func run(options node.Options, watch string, profiles bool, clients *clientFlags) error {
 	reload := make(chan os.Signal, 1)
 	signal.Notify(reload, syscall.SIGHUP)
 	n, err := node.Start(options)
@@ -159,8 +159,9 @@ func run(options node.Options, watch string, clients *clientFlags) error {
 			return err
 		}
 		defer listener.Close()
-		go func() { failed <- http.Serve(listener, n.Handler()) }()
+		go func() { failed <- n.WatchServer(profiles).Serve(listener) }()
 	}
+	clients.options.Full = n.Full
 	server := redis.NewServer(clients.options, n)
 	if err := server.Listen(); err != nil {
 		return err

@@ -1,0 +1,161 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+package redis
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+)
+
+// slowLog has the newest commands that took long. Commands that are done together are
+// one entry, with the words of the first one: each of them took as long.
+type slowLog struct {
+	threshold atomic.Int64 // Microseconds; below 0 for none.
+	most      atomic.Int64 // Entries.
+
+	mutex   sync.Mutex // Over these.
+	entries []slowEntry
+	nextID  int64
+}
+
+type slowEntry struct {
+	id, at, micros int64
+	words          []string
+	address, name  string
+}
+
+// As in Redis.
+const (
+	slowWords     = 32
+	slowWordBytes = 128
+)
+
+func init() {
+	addLocal("slowlog", 2, 3, RightAdmin, (*client).slowLog, "server", "Returns the commands that took long.")
+	commands["slowlog"].hasParts = true
+}
+
+// settings are those of CONFIG.
+func (l *slowLog) settings() map[string]*atomic.Int64 {
+	return map[string]*atomic.Int64{"slowlog-log-slower-than": &l.threshold, "slowlog-max-len": &l.most}
+}
+
+// note records a run of commands if it took long.
+func (l *slowLog) note(c *client, run []task, begin time.Time, took time.Duration) {
+	threshold, most := l.threshold.Load(), int(l.most.Load())
+	if threshold < 0 || took.Microseconds() < threshold || most == 0 {
+		return
+	}
+	first := run[0]
+	if first.args == nil || first.command == nil || first.command.right == rightNone {
+		return // One with a password, or none.
+	}
+	entry := slowEntry{at: begin.Unix(), micros: took.Microseconds(), address: c.conn.RemoteAddr().String()}
+	for i, word := range first.args {
+		if left := len(first.args) - i; i == slowWords-1 && left > 1 {
+			entry.words = append(entry.words, fmt.Sprintf("... (%d more arguments)", left))
+			break
+		}
+		text := string(word[:min(len(word), slowWordBytes)])
+		if more := len(word) - len(text); more > 0 {
+			text += fmt.Sprintf("... (%d more bytes)", more)
+		}
+		entry.words = append(entry.words, text)
+	}
+	if len(run) > 1 {
+		entry.words = append(entry.words, fmt.Sprintf("... (%d more commands)", len(run)-1))
+	}
+	c.change(func(s *shown) { entry.name = s.name })
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	entry.id = l.nextID
+	l.nextID++
+	l.entries = append(l.entries, entry)
+	l.trim(most)
+}
+
+func (l *slowLog) trim(most int) {
+	if over := len(l.entries) - most; over > 0 {
+		l.entries = append([]slowEntry(nil), l.entries[over:]...)
+	}
+}
+
+// newest returns up to a number of entries, the newest first.
+func (l *slowLog) newest(count int) []slowEntry {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.trim(int(l.most.Load()))
+	var found []slowEntry
+	for i := len(l.entries) - 1; i >= 0 && len(found) < count; i-- {
+		found = append(found, l.entries[i])
+	}
+	return found
+}
+
+func (c *client) slowLog(t *task) {
+	log := &c.server.slow
+	const all = 1 << 30
+	switch sub := strings.ToLower(string(t.args[1])); {
+	case sub == "len" && len(t.args) == 2:
+		c.out.Int(int64(len(log.newest(all))))
+	case sub == "reset" && len(t.args) == 2:
+		log.mutex.Lock()
+		log.entries = nil
+		log.mutex.Unlock()
+		c.out.Status("OK")
+	case sub == "get":
+		count := int64(10)
+		if len(t.args) == 3 {
+			var err error
+			if count, err = strconv.ParseInt(string(t.args[2]), 10, 32); err != nil || count < -1 {
+				c.fail("ERR count should be greater than or equal to -1")
+				return
+			}
+			if count < 0 {
+				count = all
+			}
+		}
+		entries := log.newest(int(count))
+		c.out.Array(len(entries))
+		for _, one := range entries {
+			c.out.Array(6)
+			c.out.Int(one.id)
+			c.out.Int(one.at)
+			c.out.Int(one.micros)
+			c.strings(one.words)
+			c.out.BulkString(one.address)
+			c.out.BulkString(one.name)
+		}
+	default:
+		c.unknownSub(t, "get", "len", "reset")
+	}
+}
+
+// configSet sets all that is given or nothing.
+func (c *client) configSet(t *task) {
+	settings := c.server.slow.settings()
+	values := map[string]int64{}
+	for words := t.args[2:]; len(words) > 0; words = words[2:] {
+		name := strings.ToLower(string(words[0]))
+		value, err := strconv.ParseInt(string(words[1]), 10, 64)
+		switch {
+		case settings[name] == nil:
+			c.fail("ERR settings are options of the program varve-node")
+			return
+		case err != nil:
+			c.fail(fmt.Sprintf("ERR CONFIG SET failed (possibly related to argument '%s') - argument couldn't be parsed into an integer", name))
+			return
+		case value < -1 || value < 0 && name == "slowlog-max-len" || value > 1<<40:
+			c.fail(fmt.Sprintf("ERR CONFIG SET failed (possibly related to argument '%s') - argument is out of range", name))
+			return
+		}
+		values[name] = value
+	}
+	for name, value := range values {
+		settings[name].Store(value)
+	}
+	c.out.Status("OK")
+}
