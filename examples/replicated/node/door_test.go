@@ -8,7 +8,9 @@ package node
 
 import (
 	"context"
+	"crypto/tls"
 	"fmt"
+	"net"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -19,6 +21,7 @@ import (
 	client "github.com/redis/go-redis/v9"
 
 	"varve.example/replicated/redis"
+	"varve.example/replicated/testca"
 )
 
 var ctx = context.Background()
@@ -38,15 +41,19 @@ func (d *door) close() {
 }
 
 // doors starts three nodes, and waits until each knows the leaders of all shards.
-func doors(t *testing.T) map[uint64]*door {
+func doors(t *testing.T) map[uint64]*door { return doorsWith(t, func(*Options, *redis.Options) {}) }
+
+// doorsWith changes the options of a node and of its server.
+func doorsWith(t *testing.T, change func(*Options, *redis.Options)) map[uint64]*door {
 	peers, nodes := peersOf(t, 3), map[uint64]*door{}
 	for _, id := range sortedKeys(peers) {
 		options := firstOptions(t, peers, id)
 		options.Shards, options.Announce = doorShards, freeAddress(t)
 		options.RoundMS = 100 // A busy machine alone must not make for elections.
-		one := &door{Node: startNode(t, options)}
 		serving := redis.DefaultOptions
 		serving.Address, serving.Cluster = "127.0.0.1:0", options.Announce
+		change(&options, &serving)
+		one := &door{Node: startNode(t, options)}
 		one.server = redis.NewServer(serving, one.Node)
 		if err := one.server.Listen(); err != nil {
 			t.Fatal(err)
@@ -80,6 +87,48 @@ func clusterClient(t *testing.T, nodes map[uint64]*door, change func(*client.Clu
 	c := client.NewClusterClient(options)
 	t.Cleanup(func() { c.Close() })
 	return c
+}
+
+// Clients check the name in a node's certificate against what they were told of it.
+func TestClientsOfAClusterUseTLSAndNames(t *testing.T) {
+	authority := testca.New(t)
+	certFile, keyFile := authority.Issue("clients")
+	nodes := doorsWith(t, func(options *Options, serving *redis.Options) {
+		config, _, err := redis.LoadTLS(certFile, keyFile, "")
+		if err == nil {
+			err = redis.SetVersions(config, "1.2", "")
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, port, _ := net.SplitHostPort(serving.Cluster)
+		serving.TLS, options.Announce = config, net.JoinHostPort("localhost", port)
+	})
+	c := clusterClient(t, nodes, func(o *client.ClusterOptions) { o.TLSConfig = &tls.Config{RootCAs: authority.Pool()} })
+	for i := 0; i < 50; i++ {
+		key := fmt.Sprint("key", i)
+		if err := c.Set(context.Background(), key, i, 0).Err(); err != nil {
+			t.Fatal(err)
+		}
+		if value, err := c.Get(context.Background(), key).Int(); err != nil || value != i {
+			t.Fatal(value, err)
+		}
+	}
+	slots, err := c.ClusterSlots(context.Background()).Result()
+	if err != nil || len(slots) == 0 {
+		t.Fatal(slots, err)
+	}
+	for _, one := range slots {
+		if host, _, _ := net.SplitHostPort(one.Nodes[0].Addr); host != "localhost" {
+			t.Errorf("a client is sent to %s", one.Nodes[0].Addr)
+		}
+	}
+	stranger := clusterClient(t, nodes, func(o *client.ClusterOptions) {
+		o.TLSConfig, o.MaxRedirects = &tls.Config{RootCAs: testca.New(t).Pool()}, 1
+	})
+	if err := stranger.Get(context.Background(), "key0").Err(); err == nil {
+		t.Error("a node is believed that nobody vouches for")
+	}
 }
 
 // commands are what the servers of the nodes were asked so far.
