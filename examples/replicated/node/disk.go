@@ -8,8 +8,8 @@ import (
 )
 
 const (
-	diskPause   = 250 * time.Millisecond
-	reservePart = 16 // A small disk reserves this part of it at most.
+	diskPause   = 50 * time.Millisecond // A fast writer fills megabytes meanwhile.
+	reservePart = 16                    // A small disk reserves this part of it at most.
 )
 
 // watchDisk ends the node in order while there is still space to do so. A write

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log"
 	"log/slog"
 	"os"
 	"strings"
@@ -29,6 +30,7 @@ func setLog(level, format string) error {
 	default:
 		return fmt.Errorf("--log-format: %q is neither text nor json", format)
 	}
+	log.SetOutput(&storeLog{}) // After SetDefault, which sets another one.
 	logger.SetLoggerFactory(func(name string) logger.ILogger { return &raftLog{name: name} })
 	return nil
 }
@@ -37,14 +39,68 @@ func setLog(level, format string) error {
 // use to an operator, and warns of each attempt to reach a node that is down:
 // these have the level Debug here.
 type raftLog struct {
-	name string
+	name  string
+	kinds sync.Map // Of *kindOfLine, by format.
+}
+
+// kindOfLine is written once in a while: a disk that is full would otherwise make for
+// thousands of lines, until the node ends soon after.
+type kindOfLine struct {
+	mutex  sync.Mutex
+	last   time.Time
+	silent int
+}
+
+const kindPause = 10 * time.Second
+
+// storeLog takes what dragonboat's log store logs by the package log. What comes before
+// a colon is the kind of a line.
+type storeLog struct{ kinds sync.Map }
+
+func (l *storeLog) Write(line []byte) (int, error) {
+	text := strings.TrimSpace(string(line))
+	kind, _, _ := strings.Cut(text, ":")
+	write(&l.kinds, kind, slog.LevelWarn, text, "raft-store")
+	return len(line), nil
+}
+
+// write logs a line, unless one of its kind was logged lately.
+func write(kinds *sync.Map, kind string, level slog.Level, text, part string) {
+	more := []any{"part", part}
+	known, _ := kinds.LoadOrStore(kind, &kindOfLine{})
+	before, allowed := known.(*kindOfLine).turn(time.Now())
+	if !allowed {
+		return
+	}
+	if before > 0 {
+		more = append(more, "before", before)
+	}
+	slog.Log(context.Background(), level, text, more...)
+}
+
+// turn says whether a line is written, and how many were not since the last one.
+func (k *kindOfLine) turn(now time.Time) (before int, allowed bool) {
+	k.mutex.Lock()
+	defer k.mutex.Unlock()
+	if now.Sub(k.last) < kindPause {
+		k.silent++
+		return 0, false
+	}
+	before, k.last, k.silent = k.silent, now, 0
+	return before, true
 }
 
 func (l *raftLog) SetLevel(logger.LogLevel) {}
 
 func (l *raftLog) log(level slog.Level, format string, arguments []interface{}) {
-	if slog.Default().Enabled(context.Background(), level) {
-		slog.Log(context.Background(), level, fmt.Sprintf(format, arguments...), "part", l.name)
+	if !slog.Default().Enabled(context.Background(), level) {
+		return
+	}
+	text := fmt.Sprintf(format, arguments...)
+	if level > slog.LevelDebug {
+		write(&l.kinds, format, level, text, l.name)
+	} else {
+		slog.Log(context.Background(), level, text, "part", l.name)
 	}
 }
 
