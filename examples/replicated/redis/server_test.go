@@ -76,7 +76,7 @@ func TestAnswersAsRedisDoes(t *testing.T) {
 		{"CLIENT SETNAME me", "+OK"}, {"CLIENT GETNAME", `"me"`}, {"CLIENT SETNAME 'a b'", "-" + badName}, {"CLIENT ID", ":1"},
 		{"CLIENT SETINFO LIB-NAME x", "+OK"}, {"CLIENT SETINFO foo x", "-ERR Unrecognized option 'foo'"}, {"CLIENT NO-EVICT on", "+OK"},
 		{"CLIENT NO-TOUCH off", "+OK"}, {"CLIENT FOO", "-ERR unknown subcommand 'FOO'. Try CLIENT HELP."},
-		{"CONFIG help", "*[+CONFIG <subcommand> [<argument> ...]. Subcommands are: +GET +RESETSTAT]"}, {"ACL help", "*[+ACL <subcommand> [<argument> ...]. Subcommands are: +WHOAMI]"},
+		{"CONFIG help", "*[+CONFIG <subcommand> [<argument> ...]. Subcommands are: +GET +RESETSTAT +SET]"}, {"ACL help", "*[+ACL <subcommand> [<argument> ...]. Subcommands are: +WHOAMI]"},
 		{"CLIENT GETREDIR", ":-1"},
 		{"COMMAND COUNT", fmt.Sprintf(":%d", len(commands))}, {"COMMAND INFO get foo", `*[*["get" :2 *[+readonly] :1 :1 :1 *[+@string] *[] *[] *[]] nil]`},
 		{"COMMAND DOCS strlen", `*["strlen" *["summary" "Returns the length of a value." "group" "string"]]`},

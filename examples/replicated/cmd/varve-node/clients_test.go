@@ -1,14 +1,50 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 
 // Goal: an operator is warned of an address at which no other machine reaches a node.
-// Method: addresses.
+// Limits fit into --max-memory unless they were set, and then are checked.
+// Method: addresses, and sizes.
 package main
 
 import (
+	"flag"
 	"testing"
 
 	"varve.example/replicated/node"
+	"varve.example/replicated/redis"
 )
+
+func TestLimitsFitIntoTheMemory(t *testing.T) {
+	for text, want := range map[string]int64{"0": 0, "7": 7, "7b": 7, "2k": 2 << 10, "512MB": 512 << 20, "3GiB": 3 << 30,
+		"": -1, "gb": -1, "1.5gb": -1, "-1": -1, "1 gb": -1, "1tb": -1, "1bg": -1, "9999999999gb": -1} {
+		if got, err := parseBytes(text); (err != nil) != (want < 0) || err == nil && got != want {
+			t.Errorf("%q: %d %v", text, got, err)
+		}
+	}
+	flags := flag.NewFlagSet("test", flag.ContinueOnError)
+	var request int
+	flags.IntVar(&request, "max-request-mib", 32, "")
+	for _, set := range []bool{false, true} {
+		if set {
+			flags.Set("max-request-mib", "100")
+		}
+		plan, err := node.PlanMemory(node.LeastMemory)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := clientFlags{memory: plan, options: redis.DefaultOptions, maxMemoryMiB: 512, maxRequestMiB: request, maxAnswerMiB: 64}
+		f.divide(flags)
+		if fits := f.maxMemoryMiB >= int64(2*max(f.maxRequestMiB, f.maxAnswerMiB)); fits == set {
+			t.Errorf("%d, %d, %d", f.maxMemoryMiB, f.maxRequestMiB, f.maxAnswerMiB)
+		}
+		if f.maxMemoryMiB<<20 > plan.Clients || f.options.MaxProcess != plan.Total || f.options.MaxConnections > plan.MaxConnections() {
+			t.Errorf("%+v", f)
+		}
+	}
+	none := clientFlags{maxMemoryMiB: 512, maxRequestMiB: 32}
+	if none.divide(flags); none.maxMemoryMiB != 512 || none.maxRequestMiB != 32 {
+		t.Errorf("%+v", none)
+	}
+}
 
 func TestAnAnnouncedLoopbackIsNoticed(t *testing.T) {
 	for _, one := range []struct {
