@@ -78,6 +78,8 @@ class UnlockedRecovery {
   bool Counts(const Status& status, const RecoveredState& state,
               const UnlockedRead& read, const DirectoryObservation& after) {
     if (status.ok()) {
+      if (state.logs_incomplete && read.torn_log != 0)
+        return HoleIsLasting(read);
       if (after == before_) return true;
       // A listing may miss a file that was renamed in the meantime.
       if (!state.exists) return before_.current.empty();
@@ -104,6 +106,14 @@ class UnlockedRecovery {
     same_errors_ = text == last_error_ ? same_errors_ + 1 : 1;
     last_error_ = text;
     return same_errors_ >= kMaxSameErrors;
+  }
+
+  // Whether the newest log has records after a hole. If a writer filled it
+  // between two reads of this attempt, the next one finds it filled, since the
+  // records after it are newer. A mapped log changes no size and no time.
+  bool HoleIsLasting(const UnlockedRead& read) {
+    const std::pair<uint64_t, uint64_t> place(read.torn_log, read.torn_at);
+    return std::exchange(hole_, place) == place;
   }
 
   // If a record was cut off at the last attempt and is complete at this one, it
@@ -147,7 +157,8 @@ class UnlockedRecovery {
   int same_errors_ = 0;
   bool tail_is_in_flight_ = false;
   int tail_attempts_ = 0;
-  std::pair<uint64_t, uint64_t> tail_;
+  std::pair<uint64_t, uint64_t> tail_;  // A log's number, and a place in it.
+  std::pair<uint64_t, uint64_t> hole_;  // The same.
 };
 
 }  // namespace

@@ -15,6 +15,37 @@ constexpr int kKeys = 20;
 // More than the least bound on open files.
 constexpr int kManyTables = 40;
 
+// Reads zeros where the file has a block of the log's format, its second one.
+class FileWithHole final : public SequentialFile {
+ public:
+  explicit FileWithHole(std::unique_ptr<SequentialFile> file)
+      : file_(std::move(file)) {}
+  Status Read(size_t n, Slice* result, char* scratch) override {
+    Status status = file_->Read(n, result, scratch);
+    if (result->data() != scratch) {
+      memcpy(scratch, result->data(), result->size());
+    }
+    const uint64_t end = std::min(at_ + result->size(), 2 * kBlock);
+    if (end > kBlock) {
+      const uint64_t begin = std::max(at_, kBlock);
+      if (begin < end) memset(scratch + (begin - at_), 0, end - begin);
+    }
+    at_ += result->size();
+    *result = Slice(scratch, result->size());
+    return status;
+  }
+  Status Skip(uint64_t n) override {
+    at_ += n;
+    return file_->Skip(n);
+  }
+
+ private:
+  static constexpr uint64_t kBlock = 32768;
+
+  const std::unique_ptr<SequentialFile> file_;
+  uint64_t at_ = 0;
+};
+
 // Calls act() before it opens a file whose path ends, or whose name begins, as
 // said.
 class ActingEnv final : public EnvWrapper {
@@ -34,6 +65,9 @@ class ActingEnv final : public EnvWrapper {
     act_ = std::move(act);
   }
 
+  // The next logs to be opened have a hole.
+  void MakeHoles(int times) { holes_ = times; }
+
   Status GetChildren(const std::string& path,
                      std::vector<std::string>* names) override {
     const bool hides = !hidden_.empty() && listings_-- == 0;
@@ -46,7 +80,12 @@ class ActingEnv final : public EnvWrapper {
   Status NewSequentialFile(const std::string& path, const FileOptions& options,
                            std::unique_ptr<SequentialFile>* file) override {
     Meet(path);
-    return target()->NewSequentialFile(path, options, file);
+    Status status = target()->NewSequentialFile(path, options, file);
+    if (status.ok() && holes_ > 0 && path.ends_with(".log")) {
+      --holes_;
+      *file = std::make_unique<FileWithHole>(std::move(*file));
+    }
+    return status;
   }
   Status NewRandomAccessFile(const std::string& path,
                              const FileOptions& options,
@@ -66,7 +105,16 @@ class ActingEnv final : public EnvWrapper {
   std::string hidden_;
   int listings_ = 0;
   int times_ = 0;
+  int holes_ = 0;
   std::function<void()> act_;
+};
+
+class ErrorCounter final : public Logger {
+ public:
+  void Logv(LogLevel level, const char*, va_list) override {
+    if (level == LogLevel::kError) ++errors;
+  }
+  std::atomic<int> errors{0};
 };
 
 class UnlockedReadTest : public ::testing::Test {
@@ -170,6 +218,36 @@ TEST_F(UnlockedReadTest, AWriterThatIsAlwaysFasterIsReported) {
   WriteAndFlush();
   acting_.ActAt(".sst", 1000000, [this] { WriteAndCompact(); });
   EXPECT_TRUE(IsBusy(OpenReader(), "another process changes it"));
+}
+
+// A mapped log has a block of zeros if a reader comes by just before it is
+// written, and records after it if they are written before the reader is there.
+TEST_F(UnlockedReadTest, AHoleThatAWriterFillsIsNotReported) {
+  options_.write_buffer_size = 4 << 20;  // For one log.
+  OpenWriter();
+  for (int i = 0; i < 1000; ++i) {
+    ASSERT_TRUE(Ok(writer_->Put({}, Key(i % kKeys), std::string(100, '.'))));
+  }
+  reading_.info_log = std::make_shared<ErrorCounter>();
+  const auto errors = [this] {
+    return static_cast<ErrorCounter*>(reading_.info_log.get())->errors.load();
+  };
+  for (const WalRecoveryMode mode :
+       {WalRecoveryMode::kPointInTime, WalRecoveryMode::kAbsoluteConsistency}) {
+    reading_.wal_recovery_mode = mode;
+    acting_.MakeHoles(1);
+    ASSERT_TRUE(Ok(OpenReader()));
+    EXPECT_EQ(reader_->GetLatestSequenceNumber(), 1000u);
+    EXPECT_EQ(errors(), 0);
+  }
+  // One that stays is damage.
+  acting_.MakeHoles(1000000);
+  EXPECT_TRUE(IsCorruption(OpenReader(), "unwritten space"));
+  reading_.wal_recovery_mode = WalRecoveryMode::kPointInTime;
+  const int before = errors();
+  ASSERT_TRUE(Ok(OpenReader()));
+  EXPECT_LT(reader_->GetLatestSequenceNumber(), 1000u);
+  EXPECT_EQ(errors(), before + 1);
 }
 
 TEST_F(UnlockedReadTest, DamageBesideAWriterIsDamage) {
