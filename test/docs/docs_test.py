@@ -169,7 +169,7 @@ class Names:
             (ROOT / "tools/peers/go/bench/bench.go").read_text("utf-8")))
         self.flags["varve-node"] = {
             flag for path in ROOT.glob("examples/replicated/cmd/varve-node/*.go")
-            for flag in re.findall(r'flag\.\w+\([^"]*"([\w-]+)"',
+            for flag in re.findall(r'flags?\.\w+\([^"]*"([\w-]+)"',
                                    path.read_text("utf-8"))} | {"help"}
         header = "".join(
             (ROOT / path).read_text("utf-8") for path in
