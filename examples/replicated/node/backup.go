@@ -66,6 +66,7 @@ func (m *Manifest) lines() []string {
 		lines = append(lines, fmt.Sprintf("shard=%d applied=%d entries=%d sum=%016x bytes=%d",
 			part.Shard, part.Contents.Applied, part.Contents.Entries, part.Contents.Sum, part.Bytes))
 	}
+	lines = append(lines, m.Salvaged...)
 	return append(lines, fmt.Sprintf("moment=%t", m.Moment), m.total())
 }
 

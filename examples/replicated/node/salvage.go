@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"sort"
 	"strings"
 	"syscall"
 
@@ -32,21 +33,26 @@ type Salvage struct {
 	To string
 	// Leave out what no log says is committed.
 	Committed bool
-	// Write the backup even if there is nothing of a shard, or its log does not
-	// continue where its database ends.
+	// Write the backup even if something may be lost that is in the directories:
+	// of a shard there is nothing, or a log or database is damaged or has a gap.
 	Partial bool
+	Stop    <-chan struct{} // Closed to end early. May be nil.
 
-	shards  uint64
-	cluster string
-	shown   []string
-	close   []func() error
+	nodes  []identity // Of Dirs.
+	newest *Directory // Of those that the nodes knew.
+	found  map[uint64][]*remains
+	shown  []string
+	close  []func() error
 }
 
 // remains are what a node has left of a replica.
 type remains struct {
-	node, replica uint64
-	machine       *machine.Machine
-	log           *pebble.DB
+	node, shard, replica uint64
+	machine              *machine.Machine // Nil if the database cannot be read.
+	log                  *pebble.DB
+	// Why the log cannot be read, so that nobody knows what it has. And why not all
+	// of the replica could be brought back.
+	unread, failure error
 	// Entries of the log: the last that the database has applied, that is known to
 	// be committed, and that there is.
 	applied, committed, last uint64
@@ -54,7 +60,8 @@ type remains struct {
 	// The newest snapshot stands for entries up to one, of which the database
 	// has to have applied those up to another.
 	snapshot, needed uint64
-	voters           int // Of the shard, as far as the node knew.
+	members          pb.Membership // At the snapshot.
+	reached          uint64        // The last entry that was brought back.
 }
 
 // Run writes the backup. The lines say, of each shard, what was found.
@@ -64,6 +71,11 @@ func (s *Salvage) Run() (m *Manifest, lines []string, err error) {
 	}
 	if _, err := os.Stat(s.To); err == nil {
 		return nil, nil, fmt.Errorf("%s exists", s.To)
+	}
+	for _, dir := range s.Dirs {
+		if err := s.identify(dir); err != nil {
+			return nil, nil, fmt.Errorf("%s: %w", dir, err)
+		}
 	}
 	syscall.Umask(0o077)
 	if err := os.MkdirAll(filepath.Dir(s.To), 0o700); err != nil {
@@ -81,29 +93,61 @@ func (s *Salvage) Run() (m *Manifest, lines []string, err error) {
 			}
 		}
 	}()
-	found := map[uint64][]*remains{}
+	s.newest, s.found = &Directory{}, map[uint64][]*remains{}
 	for i, dir := range s.Dirs {
-		if err := s.open(dir, filepath.Join(work, fmt.Sprint("node-", i)), found); err != nil {
+		unlock, err := lockStopped(dir)
+		if err != nil {
 			return nil, nil, fmt.Errorf("%s: %w", dir, err)
 		}
+		err = s.open(dir, filepath.Join(work, fmt.Sprint("node-", i)), s.nodes[i])
+		unlock()
+		if err != nil && (!s.Partial || s.stopped() != nil) {
+			return nil, nil, fmt.Errorf("%s: %w", dir, err)
+		}
+		if err != nil {
+			s.show("not all was read of %s: %v", dir, err)
+		}
 	}
-	to := directory{filepath.Dir(s.To)}
-	w, err := newBackupWriter(to, filepath.Base(s.To), newToken(), s.shards)
+	for i, me := range s.nodes {
+		record := s.newest.Nodes[me.Number]
+		if len(s.nodes) > 1 && s.newest.Revision > 0 && (record == nil || (record.Token != "" && record.Token != me.Token)) {
+			return nil, nil, fmt.Errorf("%s: the cluster of the others has no node %d, or has another directory of it: leave it out",
+				s.Dirs[i], me.Number)
+		}
+	}
+	shards := s.nodes[0].Shards
+	w, err := newBackupWriter(directory{filepath.Dir(s.To)}, filepath.Base(s.To), newToken(), shards)
 	if err != nil {
 		return nil, nil, err
 	}
-	for shard := uint64(1); err == nil && shard <= s.shards; shard++ {
-		if err = s.shard(w, shard, found[shard]); err != nil {
+	w.check = s.stopped
+	for shard := uint64(1); err == nil && shard <= shards; shard++ {
+		if err = s.shard(w, shard, s.found[shard]); err != nil {
 			err = fmt.Errorf("shard %d: %w", shard, err)
 		}
 	}
+	if stopped := s.stopped(); stopped != nil {
+		err = stopped
+	}
 	w.m.Salvaged = s.shown
-	err = w.finish(err)
-	return w.m, append(s.shown, w.m.total()), err
+	if err = w.finish(err); err != nil {
+		return nil, s.shown, err
+	}
+	return w.m, append(s.shown, w.m.total()), nil
 }
 
-// open copies a node's directory and finds the replicas in it.
-func (s *Salvage) open(dir, copied string, found map[uint64][]*remains) error {
+func (s *Salvage) stopped() error {
+	select {
+	case <-s.Stop:
+		return errors.New("it was interrupted")
+	default:
+		return nil
+	}
+}
+
+// identify reads which node a directory is of. They are different nodes of one
+// cluster, because a log counts once.
+func (s *Salvage) identify(dir string) error {
 	var me identity
 	text, err := os.ReadFile(filepath.Join(dir, identityFile))
 	if err == nil {
@@ -112,22 +156,25 @@ func (s *Salvage) open(dir, copied string, found map[uint64][]*remains) error {
 	if err != nil {
 		return err
 	}
-	if s.shards != 0 && (s.shards != me.Shards || s.cluster != me.fullName()) {
-		return fmt.Errorf("it is of the cluster %q with %d shards, and not of %q with %d",
-			me.fullName(), me.Shards, s.cluster, s.shards)
+	for i, other := range s.nodes {
+		if other.Shards != me.Shards || other.fullName() != me.fullName() {
+			return fmt.Errorf("it is of the cluster %q with %d shards, and not of %q with %d",
+				me.fullName(), me.Shards, other.fullName(), other.Shards)
+		}
+		if other.Number == me.Number {
+			return fmt.Errorf("it is of node %d, as %s is", me.Number, s.Dirs[i])
+		}
 	}
-	s.shards, s.cluster = me.Shards, me.fullName()
-	unlock, err := lockStopped(dir)
-	if err != nil {
-		return err
-	}
-	err = copyTree(filepath.Join(dir, "data"), filepath.Join(copied, "data"))
-	if err == nil {
-		err = copyTree(filepath.Join(dir, "raft"), filepath.Join(copied, "raft"))
-	}
-	unlock()
-	if err != nil {
-		return err
+	s.nodes = append(s.nodes, me)
+	return nil
+}
+
+// open copies a node's directory and finds the replicas in it.
+func (s *Salvage) open(dir, copied string, me identity) error {
+	for _, name := range []string{"data", "raft"} {
+		if err := copyTree(filepath.Join(dir, name), filepath.Join(copied, name), s.stopped); err != nil {
+			return err
+		}
 	}
 	engine, err := storage.OpenEngine(filepath.Join(copied, "data"), storage.DefaultOptions)
 	if err != nil {
@@ -139,22 +186,23 @@ func (s *Salvage) open(dir, copied string, found map[uint64][]*remains) error {
 		return err
 	}
 	s.close = append(s.close, node.Close)
-	logs, err := s.openLogs(copied)
+	text, err := node.Record(directoryKey)
 	if err != nil {
 		return err
 	}
-	d := &Directory{}
-	if text, err := node.Record(directoryKey); err != nil {
-		return err
-	} else if text != "" {
+	if d := (&Directory{}); text != "" {
 		if err := json.Unmarshal([]byte(text), d); err != nil {
 			return err
+		}
+		if d.Revision > s.newest.Revision {
+			s.newest = d
 		}
 	}
 	records, err := node.Records(replicaKey)
 	if err != nil {
 		return err
 	}
+	logs, unread := s.openLogs(copied)
 	for _, text := range records {
 		var record replicaRecord
 		if err := json.Unmarshal([]byte(text), &record); err != nil {
@@ -163,46 +211,41 @@ func (s *Salvage) open(dir, copied string, found map[uint64][]*remains) error {
 		if record.Removing || record.Shard == directoryShard {
 			continue
 		}
-		r := &remains{node: me.Number, replica: record.Replica, machine: machine.New(node, record.Shard)}
-		if place := d.Places[record.Shard]; place != nil {
-			for _, replica := range place.Replicas {
-				if replica.State != Adding {
-					r.voters++
-				}
-			}
-		} else {
-			r.voters = len(record.Members)
+		r := &remains{node: me.Number, shard: record.Shard, replica: record.Replica}
+		database := machine.New(node, record.Shard)
+		if r.applied, r.failure = database.Open(nil); r.failure == nil {
+			r.machine = database
+			s.close = append(s.close, database.Close)
 		}
-		if r.applied, err = r.machine.Open(nil); err != nil {
-			return fmt.Errorf("shard %d: %w", record.Shard, err)
-		}
-		s.close = append(s.close, r.machine.Close)
 		for _, log := range logs {
-			if err := r.inspect(log, record.Shard); err != nil {
-				return fmt.Errorf("the log of shard %d: %w", record.Shard, err)
-			}
+			r.unread = errors.Join(r.unread, r.inspect(log))
 		}
-		found[record.Shard] = append(found[record.Shard], r)
+		if r.log == nil { // It may be in a part that cannot be opened.
+			r.unread = errors.Join(r.unread, unread)
+		}
+		r.last = max(r.last, r.applied)
+		s.found[record.Shard] = append(s.found[record.Shard], r)
 	}
 	return nil
 }
 
-// openLogs opens the parts of dragonboat's log. Each is a Pebble.
-func (s *Salvage) openLogs(dir string) ([]*pebble.DB, error) {
-	paths, err := filepath.Glob(filepath.Join(dir, "raft", "*", "*", "logdb-*"))
-	if err != nil || len(paths) == 0 {
+// openLogs opens the parts of dragonboat's log that can be opened. Each is a
+// Pebble.
+func (s *Salvage) openLogs(dir string) (logs []*pebble.DB, unread error) {
+	paths, _ := filepath.Glob(filepath.Join(dir, "raft", "*", "*", "logdb-*"))
+	if len(paths) == 0 {
 		return nil, errors.New("there is no log of dragonboat")
 	}
-	var logs []*pebble.DB
 	for _, path := range paths {
 		log, err := pebble.Open(path, &pebble.Options{ReadOnly: true, Logger: quiet{}})
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", filepath.Base(path), err)
+			unread = errors.Join(unread, fmt.Errorf("%s: %w", filepath.Base(path), err))
+			continue
 		}
 		s.close = append(s.close, log.Close)
 		logs = append(logs, log)
 	}
-	return logs, nil
+	return logs, unread
 }
 
 type quiet struct{}
@@ -245,8 +288,8 @@ func eachOfLog(log *pebble.DB, kind byte, shard, replica, from uint64, visit fun
 }
 
 // inspect takes what a part of the log says of the replica, if it is in that part.
-func (r *remains) inspect(log *pebble.DB, shard uint64) error {
-	text, closer, err := log.Get(logKey(logState, shard, r.replica))
+func (r *remains) inspect(log *pebble.DB) error {
+	text, closer, err := log.Get(logKey(logState, r.shard, r.replica))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil
 	}
@@ -260,17 +303,17 @@ func (r *remains) inspect(log *pebble.DB, shard uint64) error {
 		return err
 	}
 	r.log, r.committed = log, state.Commit
-	err = eachOfLog(log, logBatch, shard, r.replica, 0, func([]byte) (bool, error) {
+	err = eachOfLog(log, logBatch, r.shard, r.replica, 0, func([]byte) (bool, error) {
 		return false, errors.New("it has the format of an older version")
 	})
 	if err != nil {
 		return err
 	}
-	err = eachOfLog(log, logSnapshot, shard, r.replica, 0, func(value []byte) (bool, error) {
+	err = eachOfLog(log, logSnapshot, r.shard, r.replica, 0, func(value []byte) (bool, error) {
 		var snapshot pb.Snapshot
 		err := snapshot.Unmarshal(value)
 		if snapshot.Index > r.snapshot {
-			r.snapshot, r.needed = snapshot.Index, snapshot.OnDiskIndex
+			r.snapshot, r.needed, r.members = snapshot.Index, snapshot.OnDiskIndex, snapshot.Membership
 			r.last, r.lastTerm = snapshot.Index, snapshot.Term
 		}
 		return true, err
@@ -278,7 +321,7 @@ func (r *remains) inspect(log *pebble.DB, shard uint64) error {
 	if err != nil {
 		return err
 	}
-	text, closer, err = log.Get(logKey(logLast, shard, r.replica))
+	text, closer, err = log.Get(logKey(logLast, r.shard, r.replica))
 	if errors.Is(err, pebble.ErrNotFound) {
 		return nil
 	}
@@ -289,15 +332,22 @@ func (r *remains) inspect(log *pebble.DB, shard uint64) error {
 	if len(text) != 8 {
 		return errors.New("its last index is damaged")
 	}
-	r.last = binary.BigEndian.Uint64(text)
-	return eachOfLog(log, logEntry, shard, r.replica, r.last, func(value []byte) (bool, error) {
+	last := binary.BigEndian.Uint64(text)
+	if last <= r.snapshot {
+		return nil
+	}
+	err = eachOfLog(log, logEntry, r.shard, r.replica, last, func(value []byte) (bool, error) {
 		var entry pb.Entry
 		err := entry.Unmarshal(value)
-		if entry.Index == r.last {
-			r.lastTerm = entry.Term
+		if entry.Index == last {
+			r.last, r.lastTerm = last, entry.Term
 		}
 		return false, err
 	})
+	if err == nil && r.last != last {
+		err = fmt.Errorf("its last entry, %d, is missing", last)
+	}
+	return err
 }
 
 // betterThan is Raft's rule for who may lead: the log with the later term, or of
@@ -312,6 +362,8 @@ func (r *remains) betterThan(other *remains) bool {
 // continues says whether the log has all entries after those of the database.
 func (r *remains) continues() error {
 	switch {
+	case r.unread != nil:
+		return r.unread
 	case r.log == nil:
 		return errors.New("there is no log of the replica")
 	case r.needed > r.applied:
@@ -326,8 +378,8 @@ const (
 	salvageBytes   = 8 << 20
 )
 
-// apply has the database apply the entries of the log up to an index.
-func (r *remains) apply(shard, end uint64) error {
+// apply has the database apply the entries of the log up to an index, or to a gap.
+func (r *remains) apply(end uint64, stopped func() error) error {
 	var batch []sm.Entry
 	size, next, term := 0, max(r.applied, r.snapshot)+1, uint64(0)
 	flush := func() error {
@@ -336,9 +388,9 @@ func (r *remains) apply(shard, end uint64) error {
 		}
 		_, err := r.machine.Update(batch)
 		batch, size = nil, 0
-		return err
+		return errors.Join(err, stopped())
 	}
-	err := eachOfLog(r.log, logEntry, shard, r.replica, next, func(value []byte) (bool, error) {
+	err := eachOfLog(r.log, logEntry, r.shard, r.replica, next, func(value []byte) (bool, error) {
 		var entry pb.Entry
 		if err := entry.Unmarshal(value); err != nil {
 			return false, err
@@ -363,59 +415,151 @@ func (r *remains) apply(shard, end uint64) error {
 		}
 		return true, nil
 	})
-	if err == nil {
-		err = flush()
-	}
+	err = errors.Join(err, flush())
 	if err == nil && next <= end {
 		err = fmt.Errorf("entries from %d to %d are missing", next, end)
 	}
 	return err
 }
 
-// shard writes what there is of a shard, from the best of its replicas.
+// bring has the database apply the log up to an index, and reads all of it.
+func (s *Salvage) bring(r *remains, end uint64) {
+	if r.machine == nil {
+		return
+	}
+	r.failure = r.continues()
+	if r.failure == nil {
+		r.failure = r.apply(end, s.stopped)
+	}
+	if r.reached = end; r.failure != nil {
+		r.reached = r.machine.Applied()
+	}
+	if _, err := r.machine.Lookup(machine.Digest{Stop: s.Stop}); err != nil {
+		r.failure, r.machine = fmt.Errorf("the database: %w", err), nil
+	}
+}
+
+// voters are the replicas that vote at the end of the log, and false for those
+// that have been removed.
+func (r *remains) voters() (map[uint64]bool, error) {
+	voters, change, next := map[uint64]bool{}, r.members.ConfigChangeId, r.snapshot+1
+	for id := range r.members.Addresses {
+		voters[id] = true
+	}
+	err := eachOfLog(r.log, logEntry, r.shard, r.replica, next, func(value []byte) (bool, error) {
+		var entry pb.Entry
+		var changed pb.ConfigChange
+		if err := entry.Unmarshal(value); err != nil || entry.Index > r.last {
+			return false, err
+		}
+		if next++; entry.Index != next-1 {
+			return false, fmt.Errorf("entry %d is missing", next-1)
+		}
+		if entry.Type != pb.ConfigChangeEntry {
+			return true, nil
+		}
+		err := changed.Unmarshal(entry.Cmd)
+		// dragonboat refuses what was proposed before another change was done, and may
+		// have refused to add a replica for other reasons. It counts then: rather too
+		// many voters than too few.
+		valid := changed.Initialize || changed.ConfigChangeId == change
+		if valid {
+			change = entry.Index
+		}
+		if _, known := voters[changed.NodeID]; changed.Type == pb.AddNode && !known {
+			voters[changed.NodeID] = true
+		} else if changed.Type == pb.RemoveNode && valid {
+			voters[changed.NodeID] = false
+		}
+		return true, err
+	})
+	return voters, err
+}
+
+// logs counts the voters, and those of them whose logs were read.
+func (r *remains) logs(all []*remains) (read, count int, err error) {
+	if r.log == nil || r.unread != nil {
+		return 0, 0, nil
+	}
+	voters, err := r.voters()
+	for _, votes := range voters {
+		if votes {
+			count++
+		}
+	}
+	for _, other := range all {
+		if voters[other.replica] && other.log != nil && other.unread == nil {
+			read++
+		}
+	}
+	return read, count, err
+}
+
+// shard writes what there is of a shard, from the best of its replicas. If that
+// one fails, the next one is tried, and the one that has got furthest is taken.
 func (s *Salvage) shard(w *backupWriter, shard uint64, all []*remains) error {
-	var best *remains
-	var failure error
+	sort.SliceStable(all, func(i, j int) bool { return all[i].betterThan(all[j]) })
 	known := uint64(0)
 	for _, r := range all {
-		r.last = max(r.last, r.applied)
 		known = max(known, r.committed, r.applied)
-		if err := r.continues(); err != nil {
-			failure = err
-		} else if r.betterThan(best) {
-			best = r
-		}
 	}
-	if best == nil && len(all) > 0 { // Only with Partial: the database alone.
-		for _, r := range all {
-			if best == nil || r.applied > best.applied {
-				best = r
-			}
-		}
-	} else if best == nil {
-		failure = errors.New("no directory has a replica of it")
-	} else {
-		failure = nil
-	}
-	if failure == nil {
-		end := best.last
+	var best *remains
+	for _, r := range all {
+		end := r.last
 		if s.Committed {
 			end = min(end, known)
 		}
-		if end > max(best.applied, best.snapshot) {
-			failure = best.apply(shard, end)
+		s.bring(r, end)
+		if r.machine != nil && (best == nil || r.reached > best.reached) {
+			best = r
+		}
+		if r.failure == nil {
+			break
+		}
+	}
+	var doubts []error // Why something may be missing that the directories have.
+	if len(all) == 0 {
+		doubts = append(doubts, errors.New("no directory has a replica of it"))
+	}
+	for _, r := range all {
+		err := r.failure
+		if err == nil {
+			err = r.unread
+		}
+		if err == nil {
+			continue
+		}
+		err = fmt.Errorf("the replica of node %d: %w", r.node, err)
+		if r.unread != nil || best == nil || r == best || r.betterThan(best) {
+			doubts = append(doubts, err)
+		} else {
+			s.show("shard=%d: %v", shard, err)
+		}
+	}
+	if best != nil {
+		answer, err := best.machine.Lookup(machine.Get{Keys: [][]byte{machine.StoredKey([]byte(restoreMark))}})
+		if err == nil && answer.([][]byte)[0] != nil {
+			err = errors.New("a backup was being restored into the cluster: restore that one again")
+		}
+		if err != nil {
+			return err
+		}
+		read, count, err := best.logs(all)
+		if err != nil {
+			doubts = append(doubts, fmt.Errorf("the replica of node %d: its members are not known: %w", best.node, err))
 		}
 		s.show("shard=%d node=%d replica=%d database=%d committed=%d last=%d term=%d uncertain=%d logs=%d/%d",
-			shard, best.node, best.replica, best.applied, known, end, best.lastTerm, end-min(end, known), len(all), best.voters)
-		if known > end {
-			s.show("shard=%d: another log knows entries up to %d as committed, which this one lacks", shard, known)
+			shard, best.node, best.replica, best.applied, known, best.reached, best.lastTerm,
+			best.reached-min(best.reached, known), read, count)
+		if known > best.reached {
+			doubts = append(doubts, fmt.Errorf("entries up to %d are known to be committed", known))
 		}
 	}
-	if failure != nil && !s.Partial {
-		return failure
+	for _, err := range doubts {
+		s.show("shard=%d is not whole: %v", shard, err)
 	}
-	if failure != nil {
-		s.show("shard=%d is not whole: %v", shard, failure)
+	if len(doubts) > 0 && !s.Partial {
+		return errors.Join(doubts...)
 	}
 	return w.shard(shard, func(to io.Writer) (machine.Contents, error) {
 		if best == nil {
@@ -453,9 +597,9 @@ func lockStopped(dir string) (unlock func() error, err error) {
 
 // copyTree copies the files below a directory, but for locks and snapshots of
 // dragonboat, which have nothing that the databases lack.
-func copyTree(from, to string) error {
+func copyTree(from, to string, stopped func() error) error {
 	return filepath.WalkDir(from, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
+		if err = errors.Join(err, stopped()); err != nil {
 			return err
 		}
 		relative, err := filepath.Rel(from, path)
@@ -467,8 +611,10 @@ func copyTree(from, to string) error {
 			return filepath.SkipDir
 		case entry.IsDir():
 			return os.MkdirAll(filepath.Join(to, relative), 0o700)
-		case !entry.Type().IsRegular() || entry.Name() == "LOCK":
+		case entry.Name() == "LOCK":
 			return nil
+		case !entry.Type().IsRegular():
+			return fmt.Errorf("%s is neither a file nor a directory: copy what it stands for, and salvage the copy", path)
 		}
 		source, err := os.Open(path)
 		if err != nil {
