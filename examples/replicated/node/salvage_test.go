@@ -410,8 +410,8 @@ func TestOnlyLogsOfVotersCount(t *testing.T) {
 	refused("it is of node 1, as "+dirs[0], dirs[0], kill(t, n))
 
 	// One that has no log.
-	withRecords(t, dirs[1], func(records *storage.Node) {
-		record(t, records, (&replicaRecord{Shard: 1, Replica: 2}).key(), &replicaRecord{Shard: 1, Replica: 9})
+	withLog(t, dirs[1], 1, func(_ *pebble.DB, batch *pebble.Batch, _ uint64) {
+		batch.Delete(logKey(logState, 1, 2), nil)
 	})
 	expect("1/2", dirs...)
 	// One that a newer directory knows with another token.
@@ -421,7 +421,47 @@ func TestOnlyLogsOfVotersCount(t *testing.T) {
 	expect("1/2", dirs[0], dirs[2])
 	refused("has another directory of it", dirs[0], dirs[1], dirs[2])
 	refused("the cluster of the others has no node 4", dirs[0], dirs[2], dirs[3])
+	withRecords(t, dirs[3], func(records *storage.Node) {
+		record(t, records, directoryKey, &Directory{Revision: 1, Nodes: map[uint64]*NodeRecord{1: {}}})
+	})
 	expect("0/2", dirs[3])
+}
+
+func TestMembersThatHaveChangedAreCounted(t *testing.T) {
+	var nodes []*Node
+	peers := peersOf(t, 3)
+	for id := uint64(1); id <= 3; id++ {
+		options := firstOptions(t, peers, id)
+		options.SnapshotEntries = 50
+		n := startNode(t, options)
+		t.Cleanup(n.Stop)
+		nodes = append(nodes, n)
+	}
+	awaitServing(t, nodes[0])
+	joined := startNode(t, Options{Address: freeAddress(t), Join: peers[1], Dir: t.TempDir(), SnapshotEntries: 50})
+	t.Cleanup(joined.Stop)
+	drained := nodes[2].number
+	if _, err := nodes[0].Admin([]string{"node.drain", fmt.Sprint(drained)}); err != nil {
+		t.Fatal(err)
+	}
+	await(t, "the replicas have moved", func() bool {
+		d := nodes[0].Directory()
+		_, replica := d.replicaOn(1, joined.number)
+		return d.settled() && replica != nil
+	})
+	expect := func(logs string, dirs ...string) {
+		t.Helper()
+		if _, lines, err := salvaged(t, false, dirs...); err != nil || !strings.Contains(lines, " logs="+logs+"\n") {
+			t.Fatal(lines, err)
+		}
+	}
+	one := kill(t, nodes[0])
+	expect("1/3", one)
+	expect("3/3", one, kill(t, nodes[1]), kill(t, nodes[2]), kill(t, joined))
+	fill(t, nodes[0], 200, 10) // Snapshots have the members then.
+	one = kill(t, nodes[0])
+	expect("1/3", one)
+	expect("2/3", one, kill(t, nodes[2]), kill(t, joined))
 }
 
 func TestWhatIsDamagedIsPassedOver(t *testing.T) {
