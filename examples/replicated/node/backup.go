@@ -356,6 +356,10 @@ func (n *Node) DropBackup(name string) ([]string, error) {
 		return nil, err
 	}
 	defer n.endCopy()
+	return n.dropBackup(from, name)
+}
+
+func (n *Node) dropBackup(from place, name string) ([]string, error) {
 	before, err := manifests(from)
 	if err != nil {
 		return nil, err
@@ -377,6 +381,13 @@ func (n *Node) DropBackup(name string) ([]string, error) {
 	after, err := manifests(from)
 	if err != nil {
 		return nil, err
+	}
+	// A program that fails but says that it has listed all must not make files look
+	// as if no backup needed them.
+	for other := range before {
+		if other != name && after[other] == nil {
+			return nil, fmt.Errorf("the backup %s is no longer listed, so no file was deleted; repeat NODE.DROPBACKUP %s", other, name)
+		}
 	}
 	kept := map[string]bool{}
 	for _, m := range after {

@@ -1,0 +1,98 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+
+// Goal: deleting a backup deletes no file that another one needs, and leaves
+// none that nobody needs, also if what stores the backups fails. Method: a node
+// in this process, and a place for backups that fails when it is told to.
+
+package node
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// wrongPlace is a directory that changes what it does.
+type wrongPlace struct {
+	directory
+	onList   func(names []string) ([]string, error)
+	onRemove func(name string) error
+	onPut    func(name string) error // After it was stored.
+}
+
+func (w *wrongPlace) list(prefix string) ([]string, error) {
+	names, err := w.directory.list(prefix)
+	if err == nil && w.onList != nil {
+		return w.onList(names)
+	}
+	return names, err
+}
+
+func (w *wrongPlace) remove(name string) error {
+	if w.onRemove != nil {
+		if err := w.onRemove(name); err != nil {
+			return err
+		}
+	}
+	return w.directory.remove(name)
+}
+
+func (w *wrongPlace) put(name string, from *os.File) error {
+	err := w.directory.put(name, from)
+	if err == nil && w.onPut != nil {
+		err = w.onPut(name)
+	}
+	return err
+}
+
+func TestAListThatLacksBackupsDeletesNothingOfThem(t *testing.T) {
+	dir := t.TempDir()
+	n := single(t, Options{Shards: 2, Backups: dir})
+	fill(t, n, 100, 1000)
+	backup(t, n, "monday", "")
+	backup(t, n, "tuesday", "monday")
+	lists := 0
+	where := &wrongPlace{directory: directory{dir}, onList: func(names []string) ([]string, error) {
+		if lists++; lists > 1 {
+			return nil, nil
+		}
+		return names, nil
+	}}
+	if _, err := n.dropBackup(where, "monday"); err == nil || !strings.Contains(err.Error(), "tuesday is no longer listed") {
+		t.Fatal(err)
+	}
+	checkBackup(t, n, "tuesday")
+}
+
+func TestTheProgramOfThePageFailsIfItsListDoes(t *testing.T) {
+	page, err := os.ReadFile("../operating.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, script, found := strings.Cut(string(page), "```sh\n#!/bin/sh\ncase $1 in")
+	script, _, ended := strings.Cut(script, "```")
+	if !found || !ended {
+		t.Fatal("the page has no program")
+	}
+	dir := t.TempDir()
+	path := filepath.Join(dir, "aws")
+	list := func(aws string) (string, error) {
+		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+aws), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		call := exec.Command("sh", "-c", "case $1 in"+script, "program", "list", "")
+		call.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
+		output, err := call.Output()
+		return string(output), err
+	}
+	for aws, want := range map[string]string{"echo None": "", "echo a/b; echo a/c": "a/b\na/c\n"} {
+		if got, err := list(aws); err != nil || got != want {
+			t.Errorf("%q: %q %v", aws, got, err)
+		}
+	}
+	if got, err := list("exit 3"); err == nil {
+		t.Errorf("a list that failed is one of %q", got)
+	}
+}
