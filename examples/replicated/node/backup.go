@@ -2,6 +2,8 @@
 package node
 
 import (
+	"bytes"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -247,17 +249,57 @@ func (n *Node) Checksum() (total machine.Contents, err error) {
 	return total, err
 }
 
+func readAll(from place, name string) ([]byte, error) {
+	file, err := from.get(name)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	text, err := io.ReadAll(file)
+	if err = errors.Join(err, file.Close()); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return text, nil
+}
+
+// encode writes the manifest as a line, and then the line's SHA-256.
+func (m *Manifest) encode(to io.Writer) error {
+	sum := sha256.New()
+	if err := json.NewEncoder(io.MultiWriter(to, sum)).Encode(m); err != nil {
+		return err
+	}
+	_, err := fmt.Fprintf(to, "%x\n", sum.Sum(nil))
+	return err
+}
+
+var errManifest = errors.New("the manifest is damaged")
+
+// decode reads what encode has written, or an older program without a checksum.
+func (m *Manifest) decode(text []byte) error {
+	text = bytes.TrimSuffix(text, []byte("\n"))
+	at := bytes.LastIndexByte(text, '\n') + 1
+	if last := text[at:]; at > 0 && string(last) != "}" { // Or it is indented JSON.
+		text = text[:at]
+		if string(last) != fmt.Sprintf("%x", sha256.Sum256(text)) {
+			return errManifest
+		}
+	}
+	if err := json.Unmarshal(text, m); err != nil {
+		return fmt.Errorf("%w: %w", errManifest, err)
+	}
+	return nil
+}
+
 // readManifest reads the manifest of a backup.
 func readManifest(from place, name string) (*Manifest, error) {
-	m := &Manifest{}
-	file, err := from.get(manifestOf(name))
-	if err == nil {
-		err = errors.Join(json.NewDecoder(file).Decode(m), file.Close())
-	}
+	text, err := readAll(from, manifestOf(name))
 	if err != nil {
 		if found, failure := from.list(manifestOf(name)); failure == nil && len(found) == 0 {
 			return nil, errNoBackup(name)
 		}
+		return nil, err
+	}
+	m := &Manifest{}
+	if err := m.decode(text); err != nil {
 		return nil, fmt.Errorf("%s: %w", manifestOf(name), err)
 	}
 	if m.Format != backupFormat && m.Format != oldBackupFormat || uint64(len(m.Parts)) != m.Shards {

@@ -6,7 +6,6 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"encoding/binary"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -225,7 +224,7 @@ func (w *backupWriter) finishManifest() error {
 		return err
 	}
 	defer file.Close()
-	if err := json.NewEncoder(file).Encode(w.m); err != nil {
+	if err := w.m.encode(file); err != nil {
 		return err
 	}
 	name := manifestOf(w.name)
@@ -259,11 +258,16 @@ func readBackup(from place, m *Manifest, visit func(key, value []byte) error) er
 			return err
 		}
 	}
+	var total machine.Contents
 	for i, part := range m.Parts {
+		part.Contents.AddTo(&total)
 		contents[i].Applied = part.Contents.Applied
 		if m.Format == backupFormat && contents[i] != part.Contents {
 			return fmt.Errorf("shard %d: the contents are not those of the manifest", part.Shard)
 		}
+	}
+	if total != m.Total {
+		return fmt.Errorf("%w: the shards are not all of its contents", errManifest)
 	}
 	return nil
 }
@@ -326,7 +330,7 @@ var errPiece = errors.New("the bytes are not those that were written")
 // readPiece reads one from a reader that is at a byte of its file.
 func readPiece(reader *bufio.Reader, piece Piece, at int64, buffer []byte) ([]byte, error) {
 	if piece.At < at || piece.Size < 1 || piece.Size > maxPieceBytes+2*machine.MaxValueBytes {
-		return nil, errors.New("the manifest is damaged")
+		return nil, errManifest
 	}
 	if _, err := io.CopyN(io.Discard, reader, piece.At-at); err != nil {
 		return nil, fmt.Errorf("%w: %w", errPiece, err)

@@ -244,13 +244,26 @@ func TestDamageIsNamedAndNotRestored(t *testing.T) {
 	if got := checksum(t, empty); got.Entries != 0 {
 		t.Fatalf("of damaged backups there is %v", got)
 	}
-	// A manifest that leads elsewhere, or has a piece of none.
+	// A manifest with another checksum, that leads elsewhere, or has a piece of none.
 	path := filepath.Join(dir, "new", manifestName)
 	good, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
 	}
+	for at := range good {
+		bad := append([]byte(nil), good...)
+		bad[at] ^= 1
+		if err := new(Manifest).decode(bad); !errors.Is(err, errManifest) {
+			t.Errorf("byte %d of a manifest was changed: %v", at, err)
+		}
+	}
+	good, _, _ = bytes.Cut(good, []byte("\n")) // As older programs have written them.
+	if err := os.WriteFile(path, good, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	checkBackup(t, n, "new")
 	for _, change := range []func(m *Manifest){
+		func(m *Manifest) { m.Total.LastingSum++ },
 		func(m *Manifest) { m.Files[0] = "../../etc/passwd" },
 		func(m *Manifest) { m.Parts[0].Pieces[0].File = 99 },
 		func(m *Manifest) { m.Parts[0].Pieces[0].At = -5 },
@@ -276,7 +289,7 @@ func TestDamageIsNamedAndNotRestored(t *testing.T) {
 
 func TestABackupOfFormat1IsRestored(t *testing.T) {
 	dir := t.TempDir()
-	n := single(t, Options{Shards: 2})
+	n := single(t, Options{Shards: 2, Backups: dir})
 	fill(t, n, 100, 100)
 	want := checksum(t, n)
 	m := &Manifest{Format: oldBackupFormat, Shards: 2, Total: want}
@@ -295,9 +308,18 @@ func TestABackupOfFormat1IsRestored(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := writeFile(filepath.Join(dir, "old", manifestName), m); err != nil {
-		t.Fatal(err)
+	write := func() {
+		if err := writeFile(filepath.Join(dir, "old", manifestName), m); err != nil {
+			t.Fatal(err)
+		}
 	}
+	m.Total.Sum++
+	write()
+	if _, err := n.Verify("old"); err == nil {
+		t.Fatal("a manifest with another total is whole")
+	}
+	m.Total.Sum--
+	write()
 	expectRestored(t, Options{Shards: 3, Backups: dir}, "old", want)
 	path := filepath.Join(dir, "old", "shard-0002")
 	if err := os.Truncate(path, 100); err != nil {
