@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -58,6 +59,11 @@ type Part struct {
 
 func newManifest(shards uint64) *Manifest {
 	return &Manifest{Format: backupFormat, Created: time.Now().UTC(), Shards: shards, Parts: make([]Part, shards)}
+}
+
+// isSame says whether both are of one backup, and not of two of one name.
+func (m *Manifest) isSame(other *Manifest) bool {
+	return m.Created.Equal(other.Created) && slices.Equal(m.Files, other.Files)
 }
 
 func manifestOf(name string) string { return name + "/" + manifestName }

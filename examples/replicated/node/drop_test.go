@@ -1,17 +1,22 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 
 // Goal: deleting a backup deletes no file that another one needs, and leaves
-// none that nobody needs, also if what stores the backups fails. Method: a node
+// none that nobody needs, and a backup that has failed leaves none, also if what
+// stores the backups fails. Method: a node
 // in this process, and a place for backups that fails when it is told to.
 
 package node
 
 import (
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"varve.example/replicated/machine"
 )
 
 // wrongPlace is a directory that changes what it does.
@@ -95,4 +100,56 @@ func TestTheProgramOfThePageFailsIfItsListDoes(t *testing.T) {
 	if got, err := list("exit 3"); err == nil {
 		t.Errorf("a list that failed is one of %q", got)
 	}
+}
+
+// writeTo writes a backup to a place.
+func writeTo(t *testing.T, n *Node, to place, name, base string) error {
+	t.Helper()
+	w, err := newBackupWriter(to, name, "me", n.Shards())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if base != "" {
+		m, err := readManifest(to, base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w.continueFrom(base, m)
+	}
+	return w.finish(n.eachShard(func(shard uint64) error {
+		return w.shard(shard, func(to io.Writer) (machine.Contents, error) { return n.stream(shard, nil, to) })
+	}))
+}
+
+func TestNoManifestIsLeftWithoutItsFiles(t *testing.T) {
+	dir := t.TempDir()
+	n := single(t, Options{Shards: 2, Backups: dir})
+	fill(t, n, 20, 100)
+	refused := errors.New("refused")
+	refuse := func(name string) error {
+		if filepath.Base(name) == manifestName {
+			return refused
+		}
+		return nil
+	}
+	where := &wrongPlace{directory: directory{dir}, onPut: refuse}
+	if err := writeTo(t, n, where, "one", ""); !errors.Is(err, refused) || len(filesIn(t, dir)) > 0 {
+		t.Fatal(err, filesIn(t, dir))
+	}
+	where.onRemove = refuse
+	if err := writeTo(t, n, where, "one", ""); !errors.Is(err, refused) || !strings.Contains(err.Error(), "NODE.DROPBACKUP one") {
+		t.Fatal(err)
+	}
+	checkBackup(t, n, "one")
+	// That of another one, which was written meanwhile, stays.
+	w, err := newBackupWriter(where, "one", "me", 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	where.onRemove = nil
+	w.complete = true
+	if err := w.finish(refused); err != refused {
+		t.Fatal(err)
+	}
+	checkBackup(t, n, "one")
 }

@@ -49,10 +49,11 @@ type backupWriter struct {
 	known            map[pieceKey]located // Of the earlier backup.
 	check            func() error         // For enough space; may be nil.
 
-	mutex   sync.Mutex
-	m       *Manifest
-	numbers map[string]int // Of m.Files.
-	put     []string       // For undo.
+	mutex    sync.Mutex
+	m        *Manifest
+	numbers  map[string]int // Of m.Files.
+	put      []string       // For undo.
+	complete bool           // Whether there may be a manifest.
 }
 
 // located is where a piece is.
@@ -208,9 +209,25 @@ func (w *backupWriter) finish(err error) error {
 		err = w.finishManifest()
 	}
 	if err != nil {
-		for _, name := range w.put {
-			w.remove(name)
+		err = w.undo(err)
+	}
+	return err
+}
+
+// undo removes what was stored. The manifest may be there although storing it has
+// failed. Unless it is certainly not, what it names stays.
+func (w *backupWriter) undo(err error) error {
+	if w.complete {
+		manifest := manifestOf(w.name)
+		if there, failure := readManifest(w.place, w.name); failure != nil || there.isSame(w.m) {
+			w.remove(manifest)
+			if names, failure := w.list(manifest); failure != nil || len(names) > 0 {
+				return fmt.Errorf("%w; delete what was written by NODE.DROPBACKUP %s", err, w.name)
+			}
 		}
+	}
+	for _, name := range w.put {
+		w.remove(name)
 	}
 	return err
 }
@@ -227,11 +244,9 @@ func (w *backupWriter) finishManifest() error {
 	if err := w.m.encode(file); err != nil {
 		return err
 	}
-	name := manifestOf(w.name)
-	if err := w.place.put(name, file); err != nil {
-		if errors.Is(err, os.ErrExist) {
-			err = errBackupExists(w.name)
-		}
+	if err := w.place.put(manifestOf(w.name), file); errors.Is(err, os.ErrExist) {
+		return errBackupExists(w.name)
+	} else if w.complete = true; err != nil {
 		return err
 	}
 	if w.m.Base == "" {
@@ -242,9 +257,6 @@ func (w *backupWriter) finishManifest() error {
 	names, err := w.list(manifestOf(w.m.Base))
 	if err == nil && len(names) == 0 {
 		err = fmt.Errorf("the backup %s was deleted", w.m.Base)
-	}
-	if err != nil {
-		w.remove(name)
 	}
 	return err
 }

@@ -57,7 +57,7 @@ func (d directory) get(name string) (io.ReadCloser, error) {
 }
 
 func (d directory) list(prefix string) (names []string, err error) {
-	err = filepath.WalkDir(d.path, func(path string, entry fs.DirEntry, err error) error {
+	err = filepath.WalkDir(filepath.Join(d.path, filepath.Dir(prefix)), func(path string, entry fs.DirEntry, err error) error {
 		name, _ := filepath.Rel(d.path, path)
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // It was removed just now.
