@@ -89,7 +89,10 @@ var (
 
 func errBackupExists(name string) error { return fmt.Errorf("there is a backup %s", name) }
 
-func errNoBackup(name string) error { return fmt.Errorf("there is no backup %s", name) }
+// errNoBackup is the name of what is not there.
+type errNoBackup string
+
+func (name errNoBackup) Error() string { return "there is no backup " + string(name) }
 
 // backups is where this node's backups are. A client of the store may not choose
 // any other place.

@@ -102,6 +102,41 @@ func TestTheProgramOfThePageFailsIfItsListDoes(t *testing.T) {
 	}
 }
 
+func TestABackupNeedsTheOneThatItContinuesFrom(t *testing.T) {
+	dir := t.TempDir()
+	n := single(t, Options{Shards: 2, Backups: dir})
+	fill(t, n, 20, 100)
+	m, _ := backup(t, n, "one", "")
+	if err := writeTo(t, n, &wrongPlace{directory: directory{dir}}, "two", "one"); err != nil {
+		t.Fatal(err)
+	}
+	// It is replaced by another one of its name while the third is written.
+	where := &wrongPlace{directory: directory{dir}, onPut: func(name string) error {
+		if name != manifestOf("three") {
+			return nil
+		}
+		if _, err := n.dropBackup(directory{dir}, "one"); err != nil {
+			return err
+		}
+		return writeTo(t, n, directory{dir}, "one", "")
+	}}
+	if err := writeTo(t, n, where, "three", "one"); err == nil || err.Error() != "the backup one was deleted" {
+		t.Fatal(err)
+	}
+	checkBackup(t, n, "two")
+	if err := os.Remove(filepath.Join(dir, m.Files[1])); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Backup("four", "two"); err == nil || !strings.Contains(err.Error(), m.Files[1]+" is missing") {
+		t.Fatal(err)
+	}
+	for _, name := range filesIn(t, dir) {
+		if strings.HasPrefix(name, "three/") || strings.HasPrefix(name, "four/") {
+			t.Error("a backup that has failed has left ", name)
+		}
+	}
+}
+
 // writeTo writes a backup to a place.
 func writeTo(t *testing.T, n *Node, to place, name, base string) error {
 	t.Helper()

@@ -47,6 +47,7 @@ type backupWriter struct {
 	place
 	name, token, dir string
 	known            map[pieceKey]located // Of the earlier backup.
+	base             *Manifest            // Of it, without parts; nil if there is none.
 	check            func() error         // For enough space; may be nil.
 
 	mutex    sync.Mutex
@@ -77,7 +78,7 @@ func newBackupWriter(to place, name, owner string, shards uint64) (*backupWriter
 
 // continueFrom takes over what an earlier backup has.
 func (w *backupWriter) continueFrom(base string, m *Manifest) {
-	w.m.Base = base
+	w.m.Base, w.base = base, &Manifest{Created: m.Created, Files: m.Files}
 	for _, part := range m.Parts {
 		for _, piece := range part.Pieces {
 			w.known[piece.key()] = located{m.Files[piece.File], piece.At}
@@ -233,6 +234,11 @@ func (w *backupWriter) undo(err error) error {
 }
 
 func (w *backupWriter) finishManifest() error {
+	if w.base != nil {
+		if err := w.checkFiles(); err != nil {
+			return err
+		}
+	}
 	for _, part := range w.m.Parts {
 		part.Contents.AddTo(&w.m.Total)
 	}
@@ -249,16 +255,34 @@ func (w *backupWriter) finishManifest() error {
 	} else if w.complete = true; err != nil {
 		return err
 	}
-	if w.m.Base == "" {
+	if w.base == nil {
 		return nil
 	}
 	// Whoever deletes the earlier one removes its manifest first, and then keeps
 	// what other manifests name.
-	names, err := w.list(manifestOf(w.m.Base))
-	if err == nil && len(names) == 0 {
+	base, err := readManifest(w.place, w.m.Base)
+	if errors.As(err, new(errNoBackup)) || err == nil && !base.isSame(w.base) {
 		err = fmt.Errorf("the backup %s was deleted", w.m.Base)
 	}
 	return err
+}
+
+// checkFiles fails if files of earlier backups are missing.
+func (w *backupWriter) checkFiles() error {
+	names, err := w.list("")
+	if err != nil {
+		return err
+	}
+	there := map[string]bool{}
+	for _, name := range names {
+		there[name] = true
+	}
+	for _, name := range w.m.Files {
+		if !there[name] {
+			return fmt.Errorf("the file %s is missing, so no backup can continue from %s", name, w.m.Base)
+		}
+	}
+	return nil
 }
 
 // readBackup calls visit for all entries of a backup, and compares them with the
