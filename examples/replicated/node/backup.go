@@ -27,6 +27,7 @@ import (
 
 const (
 	manifestName    = "manifest.json"
+	droppedName     = "dropped.json" // Of a backup that is being deleted.
 	oldBackupFormat = 1
 	backupFormat    = 2
 	restoreBatch    = 512 << 10 // Bytes of a proposal.
@@ -67,6 +68,8 @@ func (m *Manifest) isSame(other *Manifest) bool {
 }
 
 func manifestOf(name string) string { return name + "/" + manifestName }
+
+func droppedOf(name string) string { return name + "/" + droppedName }
 
 func (m *Manifest) lines() []string {
 	var lines []string
@@ -170,10 +173,12 @@ func (n *Node) Backup(name, base string) (m *Manifest, err error) {
 		return nil, err
 	}
 	defer n.endCopy()
-	if found, err := to.list(manifestOf(name)); err != nil {
+	if found, err := to.list(name + "/"); err != nil {
 		return nil, err
-	} else if len(found) > 0 {
+	} else if slices.Contains(found, manifestOf(name)) {
 		return nil, errBackupExists(name)
+	} else if slices.Contains(found, droppedOf(name)) {
+		return nil, fmt.Errorf("the backup %s was not deleted to the end: repeat NODE.DROPBACKUP %s", name, name)
 	}
 	_, marks, err := n.marks()
 	if err != nil {
@@ -280,6 +285,19 @@ func (m *Manifest) encode(to io.Writer) error {
 	return err
 }
 
+// putTo stores the manifest. It is written to a folder first.
+func (m *Manifest) putTo(to place, name, spool string) error {
+	file, err := os.Create(filepath.Join(spool, manifestName))
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	if err := m.encode(file); err != nil {
+		return err
+	}
+	return to.put(name, file)
+}
+
 var errManifest = errors.New("the manifest is damaged")
 
 // decode reads what encode has written, or an older program without a checksum.
@@ -300,16 +318,20 @@ func (m *Manifest) decode(text []byte) error {
 
 // readManifest reads the manifest of a backup.
 func readManifest(from place, name string) (*Manifest, error) {
-	text, err := readAll(from, manifestOf(name))
+	return readManifestIn(from, name, manifestOf(name))
+}
+
+func readManifestIn(from place, name, file string) (*Manifest, error) {
+	text, err := readAll(from, file)
 	if err != nil {
-		if found, failure := from.list(manifestOf(name)); failure == nil && len(found) == 0 {
+		if found, failure := from.list(file); failure == nil && len(found) == 0 {
 			return nil, errNoBackup(name)
 		}
 		return nil, err
 	}
 	m := &Manifest{}
 	if err := m.decode(text); err != nil {
-		return nil, fmt.Errorf("%s: %w", manifestOf(name), err)
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	if m.Format != backupFormat && m.Format != oldBackupFormat || uint64(len(m.Parts)) != m.Shards {
 		return nil, fmt.Errorf("%s: format %d with %d of %d shards", name, m.Format, len(m.Parts), m.Shards)
@@ -370,97 +392,134 @@ func (n *Node) Backups() ([]string, error) {
 		return nil, err
 	}
 	defer n.endCopy()
-	all, err := manifests(from)
+	all, err := survey(from)
+	if err != nil {
+		return nil, err
+	}
 	lines := []string{} // Not nil, which would be answered by OK.
-	for name, m := range all {
+	for name, m := range all.manifests {
 		lines = append(lines, fmt.Sprintf("name=%s created=%s base=%s moment=%t entries=%d",
 			name, m.Created.Format(time.RFC3339), m.Base, m.Moment, m.Total.Entries))
 	}
 	sort.Strings(lines)
-	return lines, err
+	return lines, nil
 }
 
-// manifests are those of all backups by name.
-func manifests(from place) (map[string]*Manifest, error) {
+// stored is what there is in a place.
+type stored struct {
+	files     []string
+	manifests map[string]*Manifest // By name, without pieces.
+}
+
+func survey(from place) (*stored, error) {
 	files, err := from.list("")
 	if err != nil {
 		return nil, err
 	}
-	all := map[string]*Manifest{}
+	all := &stored{files, map[string]*Manifest{}}
 	for _, file := range files {
 		name, base, _ := strings.Cut(file, "/")
 		if base != manifestName || !backupName.MatchString(name) {
 			continue
 		}
-		if all[name], err = readManifest(from, name); err != nil {
+		m, err := readManifest(from, name)
+		if err != nil {
 			return nil, err
 		}
+		for i := range m.Parts {
+			m.Parts[i].Pieces = nil // They are large.
+		}
+		all.manifests[name] = m
 	}
 	return all, nil
 }
 
 // DropBackup deletes a backup, and what one that was not completed has left. Files
-// that other backups continue from stay until those are deleted.
+// that other backups continue from stay until those are deleted. If it fails, it
+// can be repeated.
 func (n *Node) DropBackup(name string) ([]string, error) {
 	from, err := n.beginCopy(name)
 	if err != nil {
 		return nil, err
 	}
 	defer n.endCopy()
-	return n.dropBackup(from, name)
+	deleted, err := n.dropBackup(from, name)
+	if err != nil && !errors.As(err, new(errNoBackup)) {
+		err = fmt.Errorf("%w; repeat NODE.DROPBACKUP %s", err, name)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return []string{fmt.Sprintf("files=%d", deleted)}, nil
 }
 
-func (n *Node) dropBackup(from place, name string) ([]string, error) {
-	before, err := manifests(from)
+// dropBackup returns how many files it has deleted. The manifest goes first, so that
+// no other backup continues from this one. Until all is done, a copy says which
+// files it has named.
+func (n *Node) dropBackup(from place, name string) (deleted int, err error) {
+	before, err := survey(from)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
-	files, err := from.list("")
+	copied := droppedOf(name)
+	isCopied := slices.Contains(before.files, copied)
+	m := before.manifests[name]
+	if m != nil {
+		spool, failure := newSpool(from, n.token)
+		if failure != nil {
+			return 0, failure
+		}
+		defer os.RemoveAll(spool)
+		if err = m.putTo(from, copied, spool); err == nil || errors.Is(err, os.ErrExist) {
+			isCopied, err = true, from.remove(manifestOf(name))
+		}
+	} else if isCopied {
+		m, err = readManifestIn(from, name, copied)
+	}
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	drop := map[string]bool{}
-	if m := before[name]; m != nil {
+	if m != nil {
 		for _, file := range m.Files {
 			drop[file] = true
 		}
-		if err := from.remove(manifestOf(name)); err != nil {
-			return nil, err
-		}
 	}
 	// Again: a backup that is complete by now keeps what it names.
-	after, err := manifests(from)
+	after, err := survey(from)
 	if err != nil {
-		return nil, err
+		return 0, err
 	}
 	// A program that fails but says that it has listed all must not make files look
 	// as if no backup needed them.
-	for other := range before {
-		if other != name && after[other] == nil {
-			return nil, fmt.Errorf("the backup %s is no longer listed, so no file was deleted; repeat NODE.DROPBACKUP %s", other, name)
+	for other := range before.manifests {
+		if other != name && after.manifests[other] == nil {
+			return 0, fmt.Errorf("the backup %s is no longer listed, so no file was deleted", other)
 		}
 	}
 	kept := map[string]bool{}
-	for _, m := range after {
+	for _, m := range after.manifests {
 		for _, file := range m.Files {
 			kept[file] = true
 		}
 	}
-	deleted := 0
-	for _, file := range files {
+	for _, file := range before.files {
 		dir, base, _ := strings.Cut(file, "/")
-		if base == manifestName || kept[file] || dir != name && (!drop[file] || after[dir] != nil) {
+		if base == manifestName || base == droppedName || kept[file] || dir != name && (!drop[file] || after.manifests[dir] != nil) {
 			continue
 		}
 		if err := from.remove(file); err != nil {
-			return nil, err
+			return deleted, err
 		}
 		deleted++
 	}
-	if deleted == 0 && before[name] == nil {
-		return nil, errNoBackup(name)
+	if isCopied {
+		return deleted, from.remove(copied)
 	}
-	return []string{fmt.Sprintf("files=%d", deleted)}, nil
+	if deleted == 0 {
+		return 0, errNoBackup(name)
+	}
+	return deleted, nil
 }
 
 // While a backup is restored, each shard has this key, a mark. Its value says

@@ -71,6 +71,44 @@ func TestAListThatLacksBackupsDeletesNothingOfThem(t *testing.T) {
 	checkBackup(t, n, "tuesday")
 }
 
+func TestADropThatHasFailedIsRepeated(t *testing.T) {
+	dir := t.TempDir()
+	n := single(t, Options{Shards: 2, Backups: dir})
+	fill(t, n, 100, 1000)
+	backup(t, n, "monday", "")
+	set(t, n, "key-1", "changed")
+	backup(t, n, "tuesday", "monday")
+	if _, err := n.DropBackup("monday"); err != nil {
+		t.Fatal(err)
+	}
+	all, err := survey(directory{dir})
+	if m := all.manifests["tuesday"]; err != nil || m.Parts[0].Pieces != nil {
+		t.Fatal("all pieces of all backups are in memory: ", err)
+	}
+	files := len(filesIn(t, dir))
+	refused := errors.New("refused")
+	left := 0
+	where := &wrongPlace{directory: directory{dir}, onRemove: func(string) error {
+		if left--; left < 0 {
+			return refused
+		}
+		return nil
+	}}
+	for done := 0; done < files+1; done++ { // Each time, one more is deleted.
+		left = 1
+		if _, err := n.dropBackup(where, "tuesday"); done < files && !errors.Is(err, refused) || done == files && err != nil {
+			t.Fatal(done, err, filesIn(t, dir))
+		}
+		if _, err := n.Backup("tuesday", ""); done < files && err == nil {
+			t.Fatal("a backup was written over one that is being deleted")
+		}
+	}
+	n.DropBackup("tuesday")
+	if names := filesIn(t, dir); len(names) > 0 {
+		t.Fatal("files are left: ", names)
+	}
+}
+
 func TestTheProgramOfThePageFailsIfItsListDoes(t *testing.T) {
 	page, err := os.ReadFile("../operating.md")
 	if err != nil {

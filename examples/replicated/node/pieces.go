@@ -63,17 +63,23 @@ type located struct {
 	at   int64
 }
 
-// newBackupWriter begins a backup. What a crash of the same owner has left goes.
+// newSpool is an empty folder for files before they are put. What a crash of the
+// same owner has left goes.
+func newSpool(to place, owner string) (string, error) {
+	dir := filepath.Join(to.spool(), ".partial-"+owner)
+	if err := os.RemoveAll(dir); err != nil {
+		return "", err
+	}
+	return dir, os.MkdirAll(dir, 0o700)
+}
+
+// newBackupWriter begins a backup.
 func newBackupWriter(to place, name, owner string, shards uint64) (*backupWriter, error) {
-	w := &backupWriter{
-		place: to, name: name, token: newToken(), known: map[pieceKey]located{},
+	dir, err := newSpool(to, owner)
+	return &backupWriter{
+		place: to, name: name, token: newToken(), dir: dir, known: map[pieceKey]located{},
 		m: newManifest(shards), numbers: map[string]int{},
-		dir: filepath.Join(to.spool(), ".partial-"+owner),
-	}
-	if err := os.RemoveAll(w.dir); err != nil {
-		return nil, err
-	}
-	return w, os.MkdirAll(w.dir, 0o700)
+	}, err
 }
 
 // continueFrom takes over what an earlier backup has.
@@ -242,15 +248,8 @@ func (w *backupWriter) finishManifest() error {
 	for _, part := range w.m.Parts {
 		part.Contents.AddTo(&w.m.Total)
 	}
-	file, err := os.Create(filepath.Join(w.dir, manifestName))
-	if err != nil {
-		return err
-	}
-	defer file.Close()
-	if err := w.m.encode(file); err != nil {
-		return err
-	}
-	if err := w.place.put(manifestOf(w.name), file); errors.Is(err, os.ErrExist) {
+	err := w.m.putTo(w.place, manifestOf(w.name), w.dir)
+	if errors.Is(err, os.ErrExist) {
 		return errBackupExists(w.name)
 	} else if w.complete = true; err != nil {
 		return err
