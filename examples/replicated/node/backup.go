@@ -221,6 +221,7 @@ func (n *Node) Backup(name, base string) (m *Manifest, err error) {
 		if err != nil {
 			return fmt.Errorf("shard %d: %w", shard, err)
 		}
+		n.dropOfMoment(at, shard)
 		return nil
 	})
 	return w.m, err

@@ -20,22 +20,26 @@ import (
 // all requests wait, then take a snapshot of each shard, and then let the requests
 // go on. What is under way at the begin may be in it or not.
 type moment struct {
-	id    uint64
-	nodes map[uint64]uint64 // By shard: which has the snapshot.
+	id      uint64
+	nodes   map[uint64]uint64 // By shard: which has the snapshot.
+	dropped chan struct{}
 }
 
-// held is a snapshot of a moment. One stream of it is read at a time.
+// held is a snapshot of a moment. One stream of it is read at a time. It is dropped
+// unless whoever has taken the moment says time and again that it is needed.
 type held struct {
 	sync.Mutex
 	snapshot storage.Snapshot // Nil once it was dropped.
+	timer    *time.Timer
 }
+
+var momentLease = time.Minute // Changed by tests.
 
 type heldKey struct{ id, shard uint64 }
 
 const (
 	momentStep     = time.Second    // For a step of all nodes.
 	momentPause    = 3 * momentStep // At most, for clients.
-	momentLifetime = 6 * time.Hour  // If whoever has taken it dies.
 	momentAttempts = 5
 )
 
@@ -44,7 +48,7 @@ type MomentRequest struct {
 	Cluster  string
 	Moment   uint64
 	Step     momentKind
-	Shards   []uint64 // Of takeShards.
+	Shards   []uint64 // Of takeShards and dropShard.
 	Revision uint64   // Of the directory that the nodes are from.
 }
 
@@ -55,6 +59,8 @@ const (
 	takeShards
 	letRequestsGo // Fails if there were requests since holdRequests.
 	dropShards
+	dropShard // One of them; nodes of older programs keep it until dropShards.
+	keepShards
 )
 
 // Moment does a step.
@@ -84,12 +90,13 @@ func (s *Service) Moment(request MomentRequest, _ *struct{}) error {
 			return errors.New("requests did not wait")
 		}
 	case dropShards:
-		n.held.Range(func(key, value any) bool {
-			if key.(heldKey).id == request.Moment {
-				n.dropHeld(key.(heldKey))
-			}
-			return true
-		})
+		n.eachHeld(request.Moment, func(key heldKey, _ *held) { n.dropHeld(key) })
+	case dropShard:
+		for _, shard := range request.Shards {
+			n.dropHeld(heldKey{request.Moment, shard})
+		}
+	case keepShards:
+		n.eachHeld(request.Moment, func(_ heldKey, one *held) { one.timer.Reset(momentLease) })
 	}
 	return nil
 }
@@ -109,8 +116,8 @@ func (n *Node) takeShards(request MomentRequest) error {
 			answer, err := n.host.SyncRead(ctx, clusterOf(shard), machine.Moment{})
 			if err == nil {
 				key := heldKey{request.Moment, shard}
-				n.held.Store(key, &held{snapshot: answer.(storage.Snapshot)})
-				time.AfterFunc(momentLifetime, func() { n.dropHeld(key) })
+				timer := time.AfterFunc(momentLease, func() { n.dropHeld(key) })
+				n.held.Store(key, &held{snapshot: answer.(storage.Snapshot), timer: timer})
 			}
 			errs <- err
 		}()
@@ -124,9 +131,19 @@ func (n *Node) takeShards(request MomentRequest) error {
 	return failure
 }
 
+func (n *Node) eachHeld(id uint64, do func(heldKey, *held)) {
+	n.held.Range(func(key, value any) bool {
+		if key.(heldKey).id == id {
+			do(key.(heldKey), value.(*held))
+		}
+		return true
+	})
+}
+
 func (n *Node) dropHeld(key heldKey) {
 	if found, ok := n.held.LoadAndDelete(key); ok {
 		one := found.(*held)
+		one.timer.Stop()
 		one.Lock() // A stream of it ends first.
 		defer one.Unlock()
 		one.snapshot.Close()
@@ -150,7 +167,8 @@ func (n *Node) streamHeld(shard, id uint64, to io.Writer) (machine.Contents, err
 	defer n.tasks.Done()
 	found, ok := n.held.Load(heldKey{id, shard})
 	if !ok {
-		return machine.Contents{}, errors.New("the moment of the backup has gone: was the node restarted?")
+		return machine.Contents{}, fmt.Errorf("the moment of the backup has gone: "+
+			"was the node restarted, or was there no word for %s that it is needed?", momentLease)
 	}
 	one := found.(*held)
 	one.Lock()
@@ -168,6 +186,7 @@ func (n *Node) takeMoment() (at *moment, err error) {
 		var paused time.Duration
 		if at, paused, err = n.tryMoment(); err == nil {
 			slog.Info("a moment of all shards was taken", "paused", paused.String(), "took", time.Since(begin).String())
+			n.run(func() { n.keepMoment(at) })
 			return at, nil
 		}
 		n.wait(200 * time.Millisecond)
@@ -177,7 +196,7 @@ func (n *Node) takeMoment() (at *moment, err error) {
 
 func (n *Node) tryMoment() (*moment, time.Duration, error) {
 	d := n.Directory()
-	at := &moment{rand.Uint64() | 1, map[uint64]uint64{}}
+	at := &moment{rand.Uint64() | 1, map[uint64]uint64{}, make(chan struct{})}
 	shards := map[uint64][]uint64{} // By node: which it takes.
 	for _, number := range d.numbers() {
 		if len(d.holds(number)) == 0 {
@@ -203,12 +222,7 @@ func (n *Node) tryMoment() (*moment, time.Duration, error) {
 		errs := make(chan error, len(shards))
 		for number, mine := range shards {
 			go func() {
-				request := MomentRequest{n.cluster, at.id, step, mine, d.Revision}
-				if number == n.number {
-					errs <- (&Service{n}).Moment(request, nil)
-					return
-				}
-				errs <- n.call(number, "Moment", request, &struct{}{}, momentStep)
+				errs <- n.doMoment(number, MomentRequest{n.cluster, at.id, step, mine, d.Revision})
 			}()
 		}
 		var failure error
@@ -235,21 +249,52 @@ func (n *Node) tryMoment() (*moment, time.Duration, error) {
 	return at, paused, nil
 }
 
+// doMoment has a node do a step.
+func (n *Node) doMoment(number uint64, request MomentRequest) error {
+	if number == n.number {
+		return (&Service{n}).Moment(request, nil)
+	}
+	return n.call(number, "Moment", request, &struct{}{}, momentStep)
+}
+
+// keepMoment says that a moment is needed, until it is dropped.
+func (n *Node) keepMoment(at *moment) {
+	for {
+		select {
+		case <-at.dropped:
+			return
+		case <-n.stop:
+			return
+		case <-time.After(momentLease / 4):
+			at.tell(n, keepShards)
+		}
+	}
+}
+
 // dropMoment lets the nodes forget a moment.
 func (n *Node) dropMoment(at *moment) {
-	if at == nil {
-		return
+	if at != nil {
+		close(at.dropped)
+		at.tell(n, dropShards)
 	}
+}
+
+// dropOfMoment lets a node forget a shard of a moment.
+func (n *Node) dropOfMoment(at *moment, shard uint64) {
+	if at != nil {
+		n.doMoment(at.nodes[shard], MomentRequest{Cluster: n.cluster, Moment: at.id, Step: dropShard, Shards: []uint64{shard}})
+	}
+}
+
+// tell has all nodes that hold shards of a moment do a step.
+func (at *moment) tell(n *Node, step momentKind) {
 	nodes := map[uint64]bool{}
 	for _, number := range at.nodes {
 		nodes[number] = true
 	}
 	for number := range nodes {
-		request := MomentRequest{Cluster: n.cluster, Moment: at.id, Step: dropShards}
-		if number == n.number {
-			(&Service{n}).Moment(request, nil)
-		} else if err := n.call(number, "Moment", request, &struct{}{}, momentStep); err != nil {
-			slog.Warn("a node keeps a moment of a backup for a while", "node", number, "error", err)
+		if err := n.doMoment(number, MomentRequest{Cluster: n.cluster, Moment: at.id, Step: step}); err != nil {
+			slog.Warn("a node does not hear whether a moment of a backup is needed", "node", number, "error", err)
 		}
 	}
 }

@@ -1,0 +1,74 @@
+// Varve: a key-value storage engine. MIT licence, see LICENSE.
+
+// Goal: a moment of a backup is kept as long as the backup needs it, and not much
+// longer, and requests wait only while one is taken. Method: a node in this process.
+
+package node
+
+import (
+	"io"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// heldShards are those of which a snapshot is held.
+func heldShards(n *Node) (shards []uint64) {
+	n.held.Range(func(key, _ any) bool {
+		shards = append(shards, key.(heldKey).shard)
+		return true
+	})
+	return shards
+}
+
+// awaitHeld waits until snapshots of these shards are held.
+func awaitHeld(t *testing.T, n *Node, shards ...uint64) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !slices.Equal(heldShards(n), shards); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("of shards %v, snapshots are held", heldShards(n))
+		}
+	}
+}
+
+func TestAMomentIsKeptWhileItIsNeeded(t *testing.T) {
+	old := momentLease
+	t.Cleanup(func() { momentLease = old })
+	momentLease = 2 * time.Second
+	n := single(t, Options{Shards: 2, Backups: t.TempDir()})
+	at, err := n.takeMoment()
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(2 * momentLease)
+	if _, err := n.stream(1, at, io.Discard); err != nil {
+		t.Fatal(err)
+	}
+	close(at.dropped) // As if this node had died.
+	awaitHeld(t, n)
+	if _, err := n.stream(1, at, io.Discard); err == nil || !strings.Contains(err.Error(), momentLease.String()) {
+		t.Fatal(err)
+	}
+}
+
+func TestASnapshotIsDroppedOnceItsShardIsWritten(t *testing.T) {
+	dir := t.TempDir()
+	n := single(t, Options{Shards: 2, Backups: t.TempDir(), BackupTo: storeProgram(t, dir)})
+	set(t, n, "key", "value")
+	if err := os.WriteFile(filepath.Join(dir, "hang-put"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error)
+	go func() {
+		_, err := n.Backup("one", "")
+		ended <- err
+	}()
+	awaitHeld(t, n, n.ShardOf([]byte("key"))) // Of the other shard, nothing has to be stored.
+	n.Stop()
+	if err := <-ended; err == nil {
+		t.Fatal("a backup was written that was not stored")
+	}
+}
