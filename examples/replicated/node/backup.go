@@ -299,7 +299,7 @@ func (m *Manifest) putTo(to place, name, spool string) error {
 	return to.put(name, file)
 }
 
-var errManifest = errors.New("the manifest is damaged")
+var errManifest = errors.New("the manifest cannot be used")
 
 // decode reads what encode has written, or an older program without a checksum.
 func (m *Manifest) decode(text []byte) error {
@@ -308,7 +308,7 @@ func (m *Manifest) decode(text []byte) error {
 	if last := text[at:]; at > 0 && string(last) != "}" { // Or it is indented JSON.
 		text = text[:at]
 		if string(last) != fmt.Sprintf("%x", sha256.Sum256(text)) {
-			return errManifest
+			return fmt.Errorf("%w: it has another checksum", errManifest)
 		}
 	}
 	if err := json.Unmarshal(text, m); err != nil {
@@ -331,11 +331,19 @@ func readManifestIn(from place, name, file string) (*Manifest, error) {
 		return nil, err
 	}
 	m := &Manifest{}
-	if err := m.decode(text); err != nil {
+	if err = m.decode(text); err == nil {
+		err = m.check(name)
+	}
+	if err != nil {
 		return nil, fmt.Errorf("%s: %w", file, err)
 	}
+	return m, nil
+}
+
+// check completes a manifest of format 1, and fails if there is what none has.
+func (m *Manifest) check(name string) error {
 	if m.Format != backupFormat && m.Format != oldBackupFormat || uint64(len(m.Parts)) != m.Shards {
-		return nil, fmt.Errorf("%s: format %d with %d of %d shards", name, m.Format, len(m.Parts), m.Shards)
+		return fmt.Errorf("%w: format %d with %d of %d shards", errManifest, m.Format, len(m.Parts), m.Shards)
 	}
 	if m.Format == oldBackupFormat {
 		m.Files = nil
@@ -346,17 +354,17 @@ func readManifestIn(from place, name, file string) (*Manifest, error) {
 	}
 	for _, file := range m.Files {
 		if dir, base := filepath.Split(file); !backupName.MatchString(strings.TrimSuffix(dir, "/")) || !backupName.MatchString(base) {
-			return nil, fmt.Errorf("%s: %q is not a file of a backup", name, file)
+			return fmt.Errorf("%w: %q is not a file of a backup", errManifest, file)
 		}
 	}
 	for _, part := range m.Parts {
 		for _, piece := range part.Pieces {
 			if piece.File < 0 || piece.File >= len(m.Files) {
-				return nil, fmt.Errorf("%s: a piece of shard %d has no file", name, part.Shard)
+				return fmt.Errorf("%w: a piece of shard %d has no file", errManifest, part.Shard)
 			}
 		}
 	}
-	return m, nil
+	return nil
 }
 
 // Verify reads all of a backup, and returns an error if anything is missing or
@@ -402,6 +410,9 @@ func (n *Node) Backups() ([]string, error) {
 		lines = append(lines, fmt.Sprintf("name=%s created=%s base=%s moment=%t entries=%d",
 			name, m.Created.Format(time.RFC3339), m.Base, m.Moment, m.Total.Entries))
 	}
+	for name, err := range all.unread {
+		lines = append(lines, fmt.Sprintf("name=%s error=%q", name, err))
+	}
 	sort.Strings(lines)
 	return lines, nil
 }
@@ -410,6 +421,7 @@ func (n *Node) Backups() ([]string, error) {
 type stored struct {
 	files     []string
 	manifests map[string]*Manifest // By name, without pieces.
+	unread    map[string]error     // Those that could not be read.
 }
 
 func survey(from place) (*stored, error) {
@@ -417,15 +429,19 @@ func survey(from place) (*stored, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := &stored{files, map[string]*Manifest{}}
+	all := &stored{files, map[string]*Manifest{}, map[string]error{}}
 	for _, file := range files {
 		name, base, _ := strings.Cut(file, "/")
 		if base != manifestName || !backupName.MatchString(name) {
 			continue
 		}
 		m, err := readManifest(from, name)
+		if errors.As(err, new(errNoBackup)) {
+			continue // It was removed just now.
+		}
 		if err != nil {
-			return nil, err
+			all.unread[name] = err
+			continue
 		}
 		for i := range m.Parts {
 			m.Parts[i].Pieces = nil // They are large.
@@ -462,6 +478,15 @@ func (n *Node) dropBackup(from place, name string) (deleted int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	// Of a manifest that is damaged, nobody knows which files it names.
+	for other, err := range before.unread {
+		if other != name {
+			return 0, fmt.Errorf("%w; if it stays so, first delete that one by NODE.DROPBACKUP %s", err, other)
+		}
+		if !errors.Is(err, errManifest) {
+			return 0, err
+		}
+	}
 	copied := droppedOf(name)
 	isCopied := slices.Contains(before.files, copied)
 	m := before.manifests[name]
@@ -474,6 +499,8 @@ func (n *Node) dropBackup(from place, name string) (deleted int, err error) {
 		if err = m.putTo(from, copied, spool); err == nil || errors.Is(err, os.ErrExist) {
 			isCopied, err = true, from.remove(manifestOf(name))
 		}
+	} else if before.unread[name] != nil {
+		err = from.remove(manifestOf(name))
 	} else if isCopied {
 		m, err = readManifestIn(from, name, copied)
 	}
@@ -489,6 +516,9 @@ func (n *Node) dropBackup(from place, name string) (deleted int, err error) {
 	// Again: a backup that is complete by now keeps what it names.
 	after, err := survey(from)
 	if err != nil {
+		return 0, err
+	}
+	for _, err := range after.unread {
 		return 0, err
 	}
 	// A program that fails but says that it has listed all must not make files look
@@ -517,7 +547,7 @@ func (n *Node) dropBackup(from place, name string) (deleted int, err error) {
 	if isCopied {
 		return deleted, from.remove(copied)
 	}
-	if deleted == 0 {
+	if deleted == 0 && before.unread[name] == nil {
 		return 0, errNoBackup(name)
 	}
 	return deleted, nil

@@ -175,6 +175,44 @@ func TestABackupNeedsTheOneThatItContinuesFrom(t *testing.T) {
 	}
 }
 
+func TestABackupWithADamagedManifestIsListedAndDeleted(t *testing.T) {
+	dir := t.TempDir()
+	n := single(t, Options{Shards: 2, Backups: dir})
+	fill(t, n, 20, 100)
+	for _, name := range []string{"bad", "good"} {
+		backup(t, n, name, "")
+	}
+	if err := os.Truncate(filepath.Join(dir, manifestOf("bad")), 100); err != nil {
+		t.Fatal(err)
+	}
+	lines, err := n.Backups()
+	if err != nil || len(lines) != 2 || !strings.HasPrefix(lines[0], "name=bad error=") || !strings.HasPrefix(lines[1], "name=good created=") {
+		t.Fatal(lines, err)
+	}
+	if _, err := n.DropBackup("good"); err == nil || !strings.Contains(err.Error(), "first delete that one by NODE.DROPBACKUP bad") {
+		t.Fatal(err)
+	}
+	for _, name := range []string{"bad", "good"} {
+		if _, err := n.DropBackup(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if names := filesIn(t, dir); len(names) > 0 {
+		t.Fatal("files are left: ", names)
+	}
+	// What is removed while it is listed is no error.
+	lists := 0
+	where := &wrongPlace{directory: directory{dir}, onList: func(names []string) ([]string, error) {
+		if lists++; lists == 1 {
+			names = []string{manifestOf("gone")}
+		}
+		return names, nil
+	}}
+	if all, err := survey(where); err != nil || lists != 2 || len(all.unread) != 0 {
+		t.Fatal(all, err)
+	}
+}
+
 // writeTo writes a backup to a place.
 func writeTo(t *testing.T, n *Node, to place, name, base string) error {
 	t.Helper()
