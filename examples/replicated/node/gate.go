@@ -12,7 +12,7 @@ import (
 type gate struct {
 	mutex  sync.Mutex
 	closed chan struct{} // Closed when requests may pass; nil if they may.
-	holder uint64        // Who has closed it.
+	holder uint64        // Who has closed it last, or 0 if it has opened since.
 	shut   bool          // For good.
 	idle   chan struct{} // Closed when none is under way; nil if nobody waits.
 	timer  *time.Timer   // Opens it, if whoever has closed it dies.
@@ -105,6 +105,7 @@ func (g *gate) close(holder uint64, limit time.Duration) {
 		g.mutex.Lock()
 		defer g.mutex.Unlock()
 		if g.closed == mine {
+			g.holder = 0 // Requests pass before whoever has closed it lets them.
 			g.open()
 		}
 	})
@@ -130,7 +131,7 @@ func (g *gate) release(holder uint64) bool {
 	if g.holder != holder {
 		return false
 	}
-	held := g.closed != nil
+	g.holder = 0
 	g.open()
-	return held || g.shut
+	return true
 }

@@ -15,6 +15,22 @@ import (
 	"time"
 )
 
+func TestAHoldThatHasExpiredWasNone(t *testing.T) {
+	g := &gate{}
+	g.holdNew(1, time.Millisecond)
+	g.enter() // It opens by itself.
+	g.shutDown()
+	if g.release(1) {
+		t.Fatal("a request has passed, and it is said that none has")
+	}
+	g = &gate{}
+	g.holdNew(1, time.Minute)
+	g.shutDown()
+	if !g.release(1) || g.release(1) {
+		t.Fatal("no request has passed, and it is said that one has")
+	}
+}
+
 // heldShards are those of which a snapshot is held.
 func heldShards(n *Node) (shards []uint64) {
 	n.held.Range(func(key, _ any) bool {
