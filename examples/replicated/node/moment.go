@@ -33,6 +33,15 @@ type held struct {
 	timer    *time.Timer
 }
 
+// lastTry is the moment for which requests were let go last. Steps of it that
+// arrive later do nothing, because nobody would end what they begin.
+type lastTry struct {
+	sync.Mutex
+	id uint64
+}
+
+var errLateStep = errors.New("the attempt to take a moment has ended")
+
 var momentLease = time.Minute // Changed by tests.
 
 type heldKey struct{ id, shard uint64 }
@@ -74,6 +83,11 @@ func (s *Service) Moment(request MomentRequest, _ *struct{}) error {
 		if n.Directory().Revision != request.Revision {
 			return errors.New("the directory is changing")
 		}
+		n.lastTry.Lock()
+		defer n.lastTry.Unlock()
+		if n.lastTry.id == request.Moment {
+			return errLateStep
+		}
 		for shard := uint64(1); shard <= n.Shards(); shard++ {
 			if !n.gates[shard].holdNew(request.Moment, momentPause) {
 				return fmt.Errorf("the leadership of shard %d is moving", shard)
@@ -82,6 +96,9 @@ func (s *Service) Moment(request MomentRequest, _ *struct{}) error {
 	case takeShards:
 		return n.takeShards(request)
 	case letRequestsGo:
+		n.lastTry.Lock()
+		defer n.lastTry.Unlock()
+		n.lastTry.id = request.Moment
 		passed := false
 		for shard := uint64(1); shard <= n.Shards(); shard++ {
 			passed = !n.gates[shard].release(request.Moment) || passed
@@ -115,9 +132,7 @@ func (n *Node) takeShards(request MomentRequest) error {
 		go func() {
 			answer, err := n.host.SyncRead(ctx, clusterOf(shard), machine.Moment{})
 			if err == nil {
-				key := heldKey{request.Moment, shard}
-				timer := time.AfterFunc(momentLease, func() { n.dropHeld(key) })
-				n.held.Store(key, &held{snapshot: answer.(storage.Snapshot), timer: timer})
+				err = n.holdSnapshot(heldKey{request.Moment, shard}, answer.(storage.Snapshot))
 			}
 			errs <- err
 		}()
@@ -129,6 +144,19 @@ func (n *Node) takeShards(request MomentRequest) error {
 		}
 	}
 	return failure
+}
+
+// holdSnapshot keeps one until it is dropped.
+func (n *Node) holdSnapshot(key heldKey, snapshot storage.Snapshot) error {
+	n.lastTry.Lock()
+	defer n.lastTry.Unlock()
+	if n.lastTry.id == key.id {
+		snapshot.Close()
+		return errLateStep
+	}
+	timer := time.AfterFunc(momentLease, func() { n.dropHeld(key) })
+	n.held.Store(key, &held{snapshot: snapshot, timer: timer})
+	return nil
 }
 
 func (n *Node) eachHeld(id uint64, do func(heldKey, *held)) {

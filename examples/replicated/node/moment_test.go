@@ -31,6 +31,26 @@ func TestAHoldThatHasExpiredWasNone(t *testing.T) {
 	}
 }
 
+func TestStepsThatArriveLateDoNothing(t *testing.T) {
+	n := single(t, Options{Shards: 2, Backups: t.TempDir()})
+	step := func(step momentKind) error {
+		return (&Service{n}).Moment(MomentRequest{n.cluster, 7, step, []uint64{1, 2}, n.Directory().Revision}, nil)
+	}
+	for _, one := range []momentKind{holdRequests, takeShards, letRequestsGo, dropShards} {
+		if err := step(one); err != nil {
+			t.Fatal(one, err)
+		}
+	}
+	for _, one := range []momentKind{holdRequests, takeShards} {
+		if err := step(one); err != errLateStep {
+			t.Error(one, err)
+		}
+	}
+	if n.gates[1].release(7) || len(heldShards(n)) > 0 {
+		t.Fatal("requests wait, or snapshots are held: ", heldShards(n))
+	}
+}
+
 // heldShards are those of which a snapshot is held.
 func heldShards(n *Node) (shards []uint64) {
 	n.held.Range(func(key, _ any) bool {

@@ -95,6 +95,7 @@ type Node struct {
 	tasks     sync.WaitGroup // Begun by `begin`.
 	copying   sync.Mutex     // Over writing or restoring a backup.
 	held      sync.Map       // Of moments, by heldKey.
+	lastTry   lastTry
 
 	directory atomic.Pointer[Directory] // The newest one that is known.
 	saved     sync.Mutex                // Over writing it down.
