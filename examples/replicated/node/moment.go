@@ -8,6 +8,8 @@ import (
 	"io"
 	"log/slog"
 	"math/rand/v2"
+	"net/rpc"
+	"strings"
 	"sync"
 	"time"
 
@@ -217,9 +219,18 @@ func (n *Node) takeMoment() (at *moment, err error) {
 			n.run(func() { n.keepMoment(at) })
 			return at, nil
 		}
+		if lacksMethod(err) {
+			break // Of an older program.
+		}
 		n.wait(200 * time.Millisecond)
 	}
 	return nil, err
+}
+
+// lacksMethod says whether a node does not know what it was called for.
+func lacksMethod(err error) bool {
+	var told rpc.ServerError
+	return errors.As(err, &told) && strings.Contains(string(told), "can't find method")
 }
 
 func (n *Node) tryMoment() (*moment, time.Duration, error) {
@@ -231,7 +242,7 @@ func (n *Node) tryMoment() (*moment, time.Duration, error) {
 			continue // No request is done there.
 		}
 		if !n.alive(number) {
-			return nil, 0, fmt.Errorf("node %d does not answer, and could do requests", number)
+			return nil, 0, fmt.Errorf("node %d does not answer or is stopping, and could do requests", number)
 		}
 		shards[number] = nil
 	}

@@ -7,6 +7,8 @@ package node
 
 import (
 	"io"
+	"net"
+	"net/rpc"
 	"os"
 	"path/filepath"
 	"slices"
@@ -48,6 +50,26 @@ func TestStepsThatArriveLateDoNothing(t *testing.T) {
 	}
 	if n.gates[1].release(7) || len(heldShards(n)) > 0 {
 		t.Fatal("requests wait, or snapshots are held: ", heldShards(n))
+	}
+}
+
+// older is a node of an older program.
+type older struct{}
+
+func (older) Exchange(Status, *Status) error { return nil }
+
+func TestAMomentIsTriedOnceWithAnOlderProgram(t *testing.T) {
+	server := rpc.NewServer()
+	if err := server.RegisterName("Service", older{}); err != nil {
+		t.Fatal(err)
+	}
+	here, there := net.Pipe()
+	go server.ServeConn(there)
+	client := rpc.NewClient(here)
+	defer client.Close()
+	err := client.Call("Service.Moment", MomentRequest{}, &struct{}{})
+	if !lacksMethod(err) || lacksMethod(errLateStep) || lacksMethod(nil) {
+		t.Fatal(err)
 	}
 }
 
