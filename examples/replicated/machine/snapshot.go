@@ -116,6 +116,14 @@ func load(db storage.Database, from io.Reader, stop <-chan struct{}) error {
 	return loadChunks(from, stop, db.Load, func() error { return nil })
 }
 
+// cutOff is the error for one of reading a stream. Only its end means damage.
+func cutOff(err error) error {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return fmt.Errorf("%w: %w", errDamaged, err)
+	}
+	return err
+}
+
 // loadChunks reads a stream, each chunk of which goes to use, and calls end
 // once it was complete.
 func loadChunks(from io.Reader, stop <-chan struct{}, use func([]byte) error, end func() error) error {
@@ -128,7 +136,7 @@ func loadChunks(from io.Reader, stop <-chan struct{}, use func([]byte) error, en
 		default:
 		}
 		if _, err := io.ReadFull(from, header[:]); err != nil {
-			return fmt.Errorf("%w: %v", errDamaged, err)
+			return cutOff(err)
 		}
 		size := binary.LittleEndian.Uint32(header[:])
 		if size > maxChunkBytes {
@@ -139,7 +147,7 @@ func loadChunks(from io.Reader, stop <-chan struct{}, use func([]byte) error, en
 		}
 		buffer = buffer[:size]
 		if _, err := io.ReadFull(from, buffer); err != nil {
-			return fmt.Errorf("%w: %v", errDamaged, err)
+			return cutOff(err)
 		}
 		putHeader(expected[:], buffer)
 		if header != expected {

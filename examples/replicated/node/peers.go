@@ -518,8 +518,9 @@ func (n *Node) serveStream(plain net.Conn) {
 	} else {
 		summary, err = n.streamHere(shard, out)
 	}
-	if err != nil {
-		return // The other side sees that the end is missing.
+	if err != nil { // The other side sees that the end is missing.
+		slog.Warn("a shard was not sent to its end", "shard", shard, "error", err)
+		return
 	}
 	fmt.Fprintf(out, "%d %d %d %d %d\n", summary.Applied, summary.Entries, summary.Sum,
 		summary.Lasting, summary.LastingSum)

@@ -315,7 +315,11 @@ func readFile(from place, m *Manifest, file int, contents []machine.Contents, vi
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	defer func() { err = errors.Join(err, stored.Close()) }()
+	defer func() {
+		if failure := stored.Close(); failure != nil && (err == nil || errors.Is(err, errPiece)) {
+			err = fmt.Errorf("%s: %w", name, failure) // So bytes are missing.
+		}
+	}()
 	reader := bufio.NewReaderSize(stored, 1<<20)
 	if m.Format == oldBackupFormat {
 		return readOldFile(reader, name, m.Parts[file], visit)
@@ -362,20 +366,27 @@ func readFile(from place, m *Manifest, file int, contents []machine.Contents, vi
 
 var errPiece = errors.New("the bytes are not those that were written")
 
+func missing(err error) error {
+	if err == io.EOF || err == io.ErrUnexpectedEOF {
+		return fmt.Errorf("%w: %w", errPiece, err)
+	}
+	return err
+}
+
 // readPiece reads one from a reader that is at a byte of its file.
 func readPiece(reader *bufio.Reader, piece Piece, at int64, buffer []byte) ([]byte, error) {
 	if piece.At < at || piece.Size < 1 || piece.Size > maxPieceBytes+2*machine.MaxValueBytes {
 		return nil, errManifest
 	}
 	if _, err := io.CopyN(io.Discard, reader, piece.At-at); err != nil {
-		return nil, fmt.Errorf("%w: %w", errPiece, err)
+		return nil, missing(err)
 	}
 	if int64(cap(buffer)) < piece.Size {
 		buffer = make([]byte, piece.Size)
 	}
 	buffer = buffer[:piece.Size]
 	if _, err := io.ReadFull(reader, buffer); err != nil {
-		return nil, fmt.Errorf("%w: %w", errPiece, err)
+		return nil, missing(err)
 	}
 	if sum := sha256.Sum256(buffer); !bytes.Equal(sum[:], piece.Sum) {
 		return nil, errPiece

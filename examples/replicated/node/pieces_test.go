@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -350,8 +351,18 @@ func TestAProgramThatStoresBackupsMayFail(t *testing.T) {
 		}
 		os.Remove(path)
 	}
+	// Of a program that fails after the manifest, too.
+	m, err := readManifest(directory{dir}, "good")
+	if err != nil {
+		t.Fatal(err)
+	}
 	path := mark("fail-get")
-	if _, err := n.Verify("good"); err == nil || !strings.Contains(err.Error(), "no get today") {
+	from, _ := n.backups()
+	if err := readBackup(from, m, nil); err == nil || strings.Contains(err.Error(), errPiece.Error()) {
+		t.Error(err)
+	}
+	if _, err := n.Verify("good"); err == nil || !strings.Contains(err.Error(), "no get today") ||
+		strings.Contains(err.Error(), errPiece.Error()) {
 		t.Error(err)
 	}
 	os.Remove(path)
@@ -501,5 +512,29 @@ func TestAPieceIsReadAtItsPlace(t *testing.T) {
 	reader := bufio.NewReader(strings.NewReader("0123456789"))
 	if _, err := readPiece(reader, Piece{At: 4, Size: 7}, 0, nil); !errors.Is(err, errPiece) || !errors.Is(err, io.ErrUnexpectedEOF) {
 		t.Fatal(err)
+	}
+}
+
+func TestTheErrorOfAStreamIsNotThatOfTheReader(t *testing.T) {
+	lost := errors.New("lost")
+	for visits := 0; visits < 2; visits++ {
+		_, err := eachStreamed(func(to io.Writer) (machine.Contents, error) {
+			if visits > 0 {
+				machine.EmptyStream(to)
+			}
+			return machine.Contents{}, lost
+		}, nil)
+		if err != lost {
+			t.Error(visits, err)
+		}
+	}
+	here, there := net.Pipe()
+	go func() {
+		bufio.NewReader(there).ReadString('\n')
+		there.Close()
+	}()
+	n := single(t, Options{Shards: 1, Backups: t.TempDir()})
+	if _, err := n.streamFrom(here, 1, 0, io.Discard); err == nil || strings.Contains(err.Error(), "damaged") {
+		t.Error(err)
 	}
 }

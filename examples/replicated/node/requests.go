@@ -556,10 +556,12 @@ func (n *Node) streamFrom(plain net.Conn, shard, at uint64, to io.Writer) (conte
 		return contents, err
 	}
 	reader := bufio.NewReaderSize(conn, 1<<16)
-	if err = machine.CopyStream(to, reader); err != nil {
-		return contents, err
+	if err = machine.CopyStream(to, reader); err == nil {
+		_, err = fmt.Fscanf(reader, "%d %d %d %d %d\n", &contents.Applied, &contents.Entries, &contents.Sum,
+			&contents.Lasting, &contents.LastingSum)
 	}
-	_, err = fmt.Fscanf(reader, "%d %d %d %d %d\n", &contents.Applied, &contents.Entries, &contents.Sum,
-		&contents.Lasting, &contents.LastingSum)
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		err = fmt.Errorf("the node at %s has not sent all of shard %d; its log says why", plain.RemoteAddr(), shard)
+	}
 	return contents, err
 }
