@@ -142,15 +142,21 @@ TEST_F(DbCheckpointTest, UnloggedDataIsThere) {
 // If a thread writes in two ways, all its writes up to some write are present.
 TEST_F(DbCheckpointTest, ConcurrentUnloggedDataLeavesNoHole) {
   Open();
+  // For each copy, as many as are written while it is made. More would only
+  // have to be read.
+  constexpr int kForEachCopy = 5000;
+  std::atomic<int> limit{0};
   std::atomic<bool> stop{false};
   std::thread writer([&] {
     WriteOptions unlogged{.disable_wal = true};
     for (int i = 0; !stop; ++i) {
+      while (i == limit && !stop) std::this_thread::yield();
       ASSERT_TRUE(
           Ok(db_->Put(i % 2 == 0 ? unlogged : WriteOptions(), Key(i), "")));
     }
   });
   for (int i = 0; i < 10; ++i) {
+    limit += kForEachCopy;
     const std::string copy = dir_.Sub("copy" + std::to_string(i));
     ASSERT_TRUE(Ok(Make(copy)));
     const EntryList entries = Read(copy);
