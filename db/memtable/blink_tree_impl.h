@@ -663,13 +663,12 @@ inline void BasicBlinkTree<Pause>::Iterator::PrefetchAhead() const {
   if (index_ + kAhead > count_) PrefetchNextNode();
 }
 
-// Prefetches the first entries of the next leaf. What it reads there is only a
-// hint, since a split may move entries.
+// Prefetches the first entries of the next leaf (T7, B11).
 template <typename Pause>
 [[gnu::noinline]] void BasicBlinkTree<Pause>::Iterator::PrefetchNextNode()
     const {
   if (next_ == nullptr) return;
-  // acquire, also in Item: pair with the release of T2 and T3.
+  // acquire, also in Item: as in T5.
   const uint64_t word = next_->word.load(std::memory_order_acquire);
   const size_t count = std::min(kAhead, Node::Count(word));
   for (size_t i = 0; i < count; ++i) __builtin_prefetch(next_->Item(word, i));

@@ -78,8 +78,9 @@ class UnlockedRecovery {
   bool Counts(const Status& status, const RecoveredState& state,
               const UnlockedRead& read, const DirectoryObservation& after) {
     if (status.ok()) {
-      if (state.logs_incomplete && read.torn_log != 0)
+      if (state.logs_incomplete && read.torn_log != 0) {
         return HoleIsLasting(read);
+      }
       if (after == before_) return true;
       // A listing may miss a file that was renamed in the meantime.
       if (!state.exists) return before_.current.empty();
@@ -108,9 +109,10 @@ class UnlockedRecovery {
     return same_errors_ >= kMaxSameErrors;
   }
 
-  // Whether the newest log has records after a hole. If a writer filled it
-  // between two reads of this attempt, the next one finds it filled, since the
-  // records after it are newer. A mapped log changes no size and no time.
+  // Whether the last attempt found the same hole. A writer fills a log in
+  // order. If there are records after a hole, it was filled just after it was
+  // read, and the next attempt finds it filled. The size of a mapped log does
+  // not show that it has changed.
   bool HoleIsLasting(const UnlockedRead& read) {
     const std::pair<uint64_t, uint64_t> place(read.torn_log, read.torn_at);
     return std::exchange(hole_, place) == place;
@@ -157,8 +159,9 @@ class UnlockedRecovery {
   int same_errors_ = 0;
   bool tail_is_in_flight_ = false;
   int tail_attempts_ = 0;
-  std::pair<uint64_t, uint64_t> tail_;  // A log's number, and a place in it.
-  std::pair<uint64_t, uint64_t> hole_;  // The same.
+  // The number of a log, and the end of its records before what is wrong.
+  std::pair<uint64_t, uint64_t> tail_;
+  std::pair<uint64_t, uint64_t> hole_;
 };
 
 }  // namespace

@@ -279,10 +279,8 @@ bool TableIterator::PrepareSeek(const Slice& internal_key, int step) {
   if (!index.has_prefixes()) return true;
   switch (step) {
     case 0:
-      sought_ = kUnknown;
-      if (index.FindNode(ExtractUserKey(internal_key), &place_, &sought_)) {
-        sought_ = kUnknown;
-      }
+      sought_ = kUnknown;  // Unless it is known without the node.
+      index.FindNode(ExtractUserKey(internal_key), &place_, &sought_);
       return true;
     case 1:
       if (sought_ == kUnknown && !index.FindInNode(place_, &sought_)) {
