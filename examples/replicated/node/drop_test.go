@@ -52,12 +52,20 @@ func (w *wrongPlace) put(name string, from *os.File) error {
 	return err
 }
 
-func TestAListThatLacksBackupsDeletesNothingOfThem(t *testing.T) {
-	dir := t.TempDir()
-	n := single(t, Options{Shards: 2, Backups: dir})
+// mondayAndTuesday are backups of one node, of which the later one continues the
+// earlier one.
+func mondayAndTuesday(t *testing.T) (n *Node, dir string) {
+	dir = t.TempDir()
+	n = single(t, Options{Shards: 2, Backups: dir})
 	fill(t, n, 100, 1000)
 	backup(t, n, "monday", "")
+	set(t, n, "key-1", "changed")
 	backup(t, n, "tuesday", "monday")
+	return n, dir
+}
+
+func TestAListThatLacksBackupsDeletesNothingOfThem(t *testing.T) {
+	n, dir := mondayAndTuesday(t)
 	lists := 0
 	where := &wrongPlace{directory: directory{dir}, onList: func(names []string) ([]string, error) {
 		if lists++; lists > 1 {
@@ -72,12 +80,7 @@ func TestAListThatLacksBackupsDeletesNothingOfThem(t *testing.T) {
 }
 
 func TestADropThatHasFailedIsRepeated(t *testing.T) {
-	dir := t.TempDir()
-	n := single(t, Options{Shards: 2, Backups: dir})
-	fill(t, n, 100, 1000)
-	backup(t, n, "monday", "")
-	set(t, n, "key-1", "changed")
-	backup(t, n, "tuesday", "monday")
+	n, dir := mondayAndTuesday(t)
 	if _, err := n.DropBackup("monday"); err != nil {
 		t.Fatal(err)
 	}
