@@ -400,8 +400,9 @@ DescriptorOwner::CloseResult FilePool::GiveBack(size_t count, size_t keep) {
   CloseResult result;
   {
     MutexLock lock(&mu_);
-    if (places_ <= keep) return result;
-    count = std::min(count, places_ - keep);
+    // Not places_: other calls may be closing files that it still counts.
+    if (ring_.size() <= keep) return result;
+    count = std::min(count, ring_.size() - keep);
     while (victims.size() < count) {
       victims.push_back(TakeVictim());
       if (victims.back() != nullptr) continue;

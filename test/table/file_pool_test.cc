@@ -7,6 +7,7 @@
 // forced one by one, and threads read at random.
 #include "table/reader/file_pool.h"
 
+#include "test/testing/env/descriptor_limit.h"
 #include "test/testing/seed.h"
 #include "test/testing/test_headers.h"
 #include "test/testing/threads/actor.h"
@@ -40,6 +41,7 @@ class LatchEnv : public EnvWrapper {
   }
 
   test::Gate gate;  // For reads of kHeld.
+  test::Gate closes;
   std::atomic<int> opens = 0;
   std::atomic<int> open_files = 0;
   std::atomic<int> most_open = 0;
@@ -53,6 +55,7 @@ class LatchEnv : public EnvWrapper {
     File(std::string path, LatchEnv* env) : path_(std::move(path)), env_(env) {}
     ~File() override {
       EXPECT_EQ(readers_.load(), 0) << "closed while it is read";
+      env_->closes.Wait();
       --env_->open_files;
     }
     Status Read(uint64_t offset, size_t count, Slice* result,
@@ -273,6 +276,27 @@ TEST_F(FilePoolTest, ClosesOthersWhenDescriptorsRunOut) {
               HasSubstr("Too many open files"));
   EXPECT_EQ(file, nullptr);
   EXPECT_EQ(pool_->open_files(), 0u);
+}
+
+// Two opens of the program find descriptors short while the first one's files
+// are still being closed.
+TEST_F(FilePoolTest, KeepsAFewThoughSeveralThreadsCloseFiles) {
+  const test::DescriptorLimit limit(200);
+  OpenFiles(24, -1);
+  env_.closes.Close();
+  const int in_reserve = CurrentReserveBegin() + 5;
+  const auto open = [in_reserve] {
+    OpenDescriptor([in_reserve] { return in_reserve; });
+  };
+  std::thread first(open);
+  env_.closes.AwaitWaiting(1);
+  std::thread second(open);
+  // The second closes two, which leaves the 16 that are kept.
+  env_.closes.AwaitWaiting(2);
+  env_.closes.Open();
+  first.join();
+  second.join();
+  EXPECT_EQ(pool_->open_files(), 16u);
 }
 
 TEST_F(FilePoolTest, ErrorsOfALaterOpeningAreTheReads) {

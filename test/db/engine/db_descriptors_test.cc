@@ -128,9 +128,10 @@ TEST_F(DbDescriptorsTest, SeveralDatabasesShareTheDescriptors) {
   }
   for (std::thread& thread : threads) thread.join();
   CheckGets(db_.get());
-  // Each has a part.
+  // Each has a part, also one that was read before the others: all pools
+  // together keep 16 (env/descriptor_supply.cc).
   for (const char* copy : {"copy1", "copy2", "copy3"}) {
-    EXPECT_GT(CountOpenTables(dir_.Sub(copy)), 5u);
+    EXPECT_GE(CountOpenTables(dir_.Sub(copy)), 16u / 4);
   }
 }
 
