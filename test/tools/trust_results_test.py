@@ -67,6 +67,11 @@ SAMPLES = {
         "TEST_SEED=9\n40 opens, 600 batches, opened by the writer 2 times\n"
         "TEST_SEED=9\n28 opens, 789 batches, opened by the writer 4 times\n",
         "| 9 | 68 opens, 1,389 batches, opened by the writer 6 times |"),
+    "follow": (
+        "TEST_SEED=9\n70 catch-ups, the slowest took 153 us; 600 batches, 2 "
+        "opens, 1 kills; 50 reads\n30 catch-ups, the slowest took 2104 us; 400 "
+        "batches, 3 opens, 4 kills; 60 reads\n",
+        "| 9 | 100 catch-ups; 1,000 batches, 5 opens, 5 kills; 110 reads |"),
     "planted_bugs": (
         "| WAL sync skipped | `DbFaultTest.X` | 0.1 s |\nplanted_bugs: 15 "
         "planted, 15 caught, the slowest in 14.8 s; 0 survive\n",
@@ -116,7 +121,9 @@ class TrustResultsTest(unittest.TestCase):
                       "many faults: %d seeds", "faults among threads: %d seeds",
                       "system calls: %d kinds", 'Report("changed bytes")',
                       'Report("cut files")', "planted_bugs: {len(wanted)}",
-                      "%d opens, %lld batches"):
+                      "%d opens, %lld batches", "%lld catch-ups, the slowest",
+                      "%d cuts: %lld writes", "%d kills, %d entries",
+                      "%d damages of %d histories"):
             self.assertIn(begin, source)
 
     def test_failures_get_no_row(self):
