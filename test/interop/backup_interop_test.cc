@@ -4,8 +4,8 @@
 // delete and restore backups in one directory, in any order. Method: both in
 // turn on databases of either, beside the contents at each backup.
 
-#include "test/interop/rocksdb_database.h"
 #include "test/testing/db/backup_fixture.h"
+#include "test/testing/engines/rocksdb_database.h"
 #include "test/testing/seed.h"
 #include "test/testing/test_headers.h"
 #include "test/testing/tools.h"

@@ -8,7 +8,7 @@
 // interface, with options drawn at random; a sorted map knows the contents.
 
 #include "table/reader/table.h"
-#include "test/interop/rocksdb_database.h"
+#include "test/testing/engines/rocksdb_database.h"
 #include "test/testing/seed.h"
 #include "test/testing/test_headers.h"
 #include "test/testing/tools.h"

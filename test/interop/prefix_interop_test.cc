@@ -7,7 +7,7 @@
 // iterates within prefixes; a sorted map knows the contents. The filters of
 // equal keys are equal.
 
-#include "test/interop/rocksdb_database.h"
+#include "test/testing/engines/rocksdb_database.h"
 #include "test/testing/seed.h"
 #include "test/testing/table/table_bytes.h"
 #include "test/testing/test_headers.h"

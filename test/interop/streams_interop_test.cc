@@ -4,9 +4,9 @@
 // and give the same updates. Method: RocksDB's shared library, on directories
 // that either engine wrote.
 
-#include "test/interop/rocksdb_database.h"
 #include "test/testing/db_helpers.h"
 #include "test/testing/directory.h"
+#include "test/testing/engines/rocksdb_database.h"
 #include "test/testing/test_headers.h"
 
 namespace varve::test {
