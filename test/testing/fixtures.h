@@ -33,6 +33,7 @@ inline std::string FixtureTestName(
     const ::testing::TestParamInfo<std::string>& test) {
   std::string name = test.param;
   std::replace(name.begin(), name.end(), '-', '_');
+  std::replace(name.begin(), name.end(), '.', '_');
   return name;
 }
 

@@ -39,15 +39,16 @@ const char* RefusedFeature(const std::string& fixture) {
 }
 
 // All that are neither damaged nor crafted, divided by whether they open. Those
-// of several column families are read by db_families_fixtures_test.cc and
-// db_prepared_fixtures_test.cc.
+// of several column families are read by db_families_fixtures_test.cc,
+// db_prepared_fixtures_test.cc and version_fixtures_test.cc.
 std::vector<std::string> Undamaged(bool refused) {
   std::vector<std::string> names;
   for (const std::string& name : FixtureNames("")) {
     if (name.starts_with("damaged-") || name.starts_with("crafted-") ||
         name.starts_with("cf-") || name.starts_with("txn-") ||
-        name == "merge-uint64add" || name == "refuse-write-prepared" ||
-        name == "merge-stringappend-cf" || name == "refuse-column-family-sst") {
+        name.starts_with("varve-") || name == "merge-uint64add" ||
+        name == "refuse-write-prepared" || name == "merge-stringappend-cf" ||
+        name == "refuse-column-family-sst") {
       continue;
     }
     const bool is_refused = RefusedFeature(name) != nullptr;
