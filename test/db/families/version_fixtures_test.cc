@@ -6,6 +6,7 @@
 
 #include "test/db/families/version_fixture.h"
 #include "test/testing/test_headers.h"
+#include "varve/backup_engine.h"
 #include "varve/version.h"
 
 namespace varve::test {
@@ -139,6 +140,23 @@ TEST_P(VersionFixtureTest, RepairKeepsEveryEntry) {
   OpenAll();
   ExpectContents();
   EXPECT_EQ(Prepared(), ReadPrepared(source_));
+}
+
+TEST_P(VersionFixtureTest, BackupsCanBeRestored) {
+  if (!std::filesystem::exists(source_ + "/backups")) return;
+  const std::string copy = dir_.Sub("backups");
+  CopyDirectory(source_ + "/backups", copy);
+  std::unique_ptr<BackupEngine> backups;
+  ASSERT_TRUE(
+      Ok(BackupEngine::Open(BackupEngineOptions(copy), nullptr, &backups)));
+  std::vector<BackupInfo> infos;
+  backups->GetBackupInfo(&infos);
+  ASSERT_EQ(infos.size(), 1u);
+  EXPECT_TRUE(Ok(backups->VerifyBackup(infos[0].backup_id, true)));
+  std::filesystem::remove_all(path_);
+  ASSERT_TRUE(Ok(backups->RestoreDBFromLatestBackup({}, path_, path_)));
+  OpenAll();
+  ExpectContents();
 }
 
 INSTANTIATE_TEST_SUITE_P(All, VersionFixtureTest,

@@ -9,6 +9,7 @@
 #include "test/testing/fixtures_dir.h"
 #include "test/testing/model_db.h"
 #include "test/testing/test_headers.h"
+#include "varve/backup_engine.h"
 #include "varve/external_files.h"
 #include "varve/filter_policy.h"
 #include "varve/merge_operator.h"
@@ -302,8 +303,15 @@ TEST_F(VersionWriterTest, OfAClosedDatabase) {
     }
     ReopenAll();
   }
+  std::unique_ptr<BackupEngine> backups;
+  std::filesystem::create_directories(folder);
+  ASSERT_TRUE(Ok(BackupEngine::Open(BackupEngineOptions(folder + "/backups"),
+                                    nullptr, &backups)));
+  ASSERT_TRUE(Ok(backups->CreateNewBackup({}, db_.get())));
+  backups.reset();
   Close();
   Keep(folder);
+  std::filesystem::remove(folder + "/backups/meta/LOCK");
   ExpectAsWritten(folder);
 }
 
