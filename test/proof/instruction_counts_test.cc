@@ -14,6 +14,7 @@
 
 #include <random>
 
+#include "monitoring/instrumented_file.h"
 #include "test/testing/fixtures_dir.h"
 #include "test/testing/machine/single_stepper.h"
 #include "test/testing/temp_dir.h"
@@ -166,6 +167,7 @@ std::vector<uint64_t> Count(const Operation& operation) {
   const uint64_t pieces = operation.operations == 1 ? kPieces : kBatchedPieces;
   TempDir dir;
   SingleStepper stepper;
+  stepper.LeaveOutCallsOf(&FileWaits::Record);  // A step by step append waits.
   stepper.LeaveOut("libisal");
   const StepReport report =
       stepper.Run(pieces, [&](const std::function<void()>& ready) {
