@@ -7,6 +7,7 @@ import json
 import os
 import platform
 import re
+import select
 import shlex
 import shutil
 import subprocess
@@ -112,33 +113,39 @@ class Lab:
         if text not in self.commands:
             self.commands.append(text)
 
-    def run(self, command):
-        """Output and processor seconds (user code) of a command."""
+    def run(self, command, heed=None, pass_fds=()):
+        """Output and processor seconds (user code) of a command. heed(line) is
+        called as soon as it has printed a line."""
         command = [str(word) for word in command]
         self.note(word for word in command
-                  if not word.startswith("--report_json"))
-        with tempfile.TemporaryFile("w+") as output:
-            try:
-                process = subprocess.Popen(command, stdout=output,
-                                           stderr=subprocess.STDOUT)
-            except OSError as error:
-                raise LabError(f"{error}; tools/quickstart lab builds it"
-                               ) from error
-            _, status, usage = os.wait4(process.pid, 0)
-            process.returncode = os.waitstatus_to_exitcode(status)
-            output.seek(0)
-            text = output.read()
+                  if not word.startswith(("--report_json", "--control")))
+        try:
+            process = subprocess.Popen(
+                command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                text=True, pass_fds=pass_fds)
+        except OSError as error:
+            raise LabError(f"{error}; tools/quickstart lab builds it"
+                           ) from error
+        lines = []
+        for line in process.stdout:
+            lines.append(line)
+            if heed is not None:
+                heed(line)
+        process.stdout.close()
+        _, status, usage = os.wait4(process.pid, 0)
+        process.returncode = os.waitstatus_to_exitcode(status)
+        text = "".join(lines)
         if process.returncode != 0:
             raise LabError(f"{shlex.join(command)}\n{text}")
         return text, usage.ru_utime
 
-    def db_bench(self, flags, wrapper=()):
+    def db_bench(self, flags, wrapper=(), **rest):
         """The results of db_bench's benchmarks, as its report has them, with
-        the processor time of the whole run."""
+        the processor time of the whole run. `rest` is run()'s."""
         with tempfile.NamedTemporaryFile(suffix=".json") as report:
             _, user_seconds = self.run(
                 [*wrapper, self.options.db_bench, *flags,
-                 f"--report_json={report.name}"])
+                 f"--report_json={report.name}"], **rest)
             results = json.load(report)["results"]
         for result in results:
             result["user_seconds"] = user_seconds
@@ -248,12 +255,31 @@ class Lab:
                            *pair(list(row.settings)[row.at]))
 
     def profile(self, flags):
-        """{function: percent} by the clock; a string that says why not."""
-        with tempfile.NamedTemporaryFile() as data:
+        """{function: percent} by the clock, of the last benchmark alone: those
+        before it fill the caches. A string that says why not."""
+        benchmarks = next(flag for flag in flags if flag.startswith(
+            "--benchmarks=")).split("=")[1].split(",")
+        ended = 0
+
+        def heed(line):
+            """db_bench prints a benchmark's line when that has ended."""
+            nonlocal ended
+            if ended == len(benchmarks) or not re.match(
+                    rf"{benchmarks[ended]}\s*:", line):
+                return
+            ended += 1
+            if ended == len(benchmarks) - 1:
+                control.send("enable")
+            elif ended == len(benchmarks):
+                control.send("disable")
+
+        with tempfile.NamedTemporaryFile() as data, PerfControl() as control:
             try:
                 # -N: without it the program is copied to ~/.debug.
-                self.db_bench(flags, ["perf", "record", "-q", "-N", "-e",
-                                      "cpu-clock", "-o", data.name])
+                self.db_bench([*flags, f"--duration={self.options.duration}"], [
+                    "perf", "record", "-q", "-N", "-e", "cpu-clock",
+                    "--delay=-1", control.flag(), "-o", data.name],
+                    heed=heed, pass_fds=control.given)
             except LabError as error:
                 return ("No profile: perf is not installed or not permitted "
                         "here (kernel.perf_event_paranoid). It said: " +
@@ -310,6 +336,29 @@ class Lab:
         self.report.code("\n".join(self.commands),
                          folded="The commands of this section: "
                          f"{len(self.commands)} in {minutes:.1f} minutes")
+
+
+class PerfControl:
+    """Begins and ends the recording of a `perf record` that runs."""
+
+    def __enter__(self):
+        commands, self.commands = os.pipe()
+        self.answers, answers = os.pipe()
+        self.given = (commands, answers)  # To perf.
+        return self
+
+    def flag(self):
+        return f"--control=fd:{self.given[0]},{self.given[1]}"
+
+    def send(self, command):
+        """Returns once perf has done it, or seems to have ended."""
+        os.write(self.commands, f"{command}\n".encode())
+        if select.select([self.answers], [], [], 5)[0]:
+            os.read(self.answers, len("ack\n"))
+
+    def __exit__(self, *_):
+        for each in (self.commands, self.answers, *self.given):
+            os.close(each)
 
 
 def short_name(function):

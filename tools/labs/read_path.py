@@ -71,6 +71,6 @@ def run(lab):
         [*lab.shape(lab.directory / "writes", num), "--benchmarks=fillrandom"],
         {"1 thread": []}, "random writes a second", .8))
     lab.profiles("Where one reader spends its time", {
-        form: [*lab.shape(path), "--use_existing_db", *lab.length(),
+        form: [*lab.shape(path), "--use_existing_db",
                "--benchmarks=readseq,readrandom", *flags]
         for form, flags in two.items()})

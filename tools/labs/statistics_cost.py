@@ -29,9 +29,9 @@ def run(lab):
     whole_reads(lab)
     path = lab.database()
     lab.profiles("Where 32 readers spend their time", {
-        form: [*lab.shape(path), "--use_existing_db", *lab.length(),
-               "--threads=32", "--benchmarks=readrandom,readrandom",
-               *FORMS[form]] for form in ("production", "thread", "global")})
+        form: [*lab.shape(path), "--use_existing_db", "--threads=32",
+               "--benchmarks=readseq,readrandom,readrandom", *FORMS[form]]
+        for form in ("production", "thread", "global")})
 
 
 def updates(lab):

@@ -63,9 +63,9 @@ def run(lab):
                   pages.figure(p99["production", most]),
                   pages.ratio(p99["mutex", most], p99["production", most]))
     shares = lab.profiles(f"Where {most} readers spend their time", {
-        form: [*lab.shape(path), "--use_existing_db", *lab.length(),
-               f"--threads={most}", "--benchmarks=readrandom,readrandom",
-               *flags]
+        form: [*lab.shape(path), "--use_existing_db",
+               f"--threads={most}",
+               "--benchmarks=readseq,readrandom,readrandom", *flags]
         for form, flags in FORMS.items()})
     if shares is not None:
         before, now = (shares[form][bench.KERNEL]

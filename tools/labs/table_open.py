@@ -246,8 +246,8 @@ def run(lab):
          for files in settings for form in FORMS])
     system_calls(lab, database, few)
     lab.profiles("Where random reads spend their time", {
-        form: [*flags(lab, database, few, form, "readseq,readrandom"),
-               *lab.length()] for form in FORMS})
+        form: flags(lab, database, few, form, "readseq,readrandom")
+        for form in FORMS})
 
 
 def system_calls(lab, database, files):
