@@ -35,7 +35,7 @@ struct RecordingPlan {
   size_t rounds = 4;       // Recorded.
   // After so many cores, one round is recorded of each: an instruction takes
   // microseconds, and that many cores have enough different operations.
-  size_t thorough_cores = 32;
+  size_t thorough_cores = 8;
 };
 
 // Runs a worker on each of the plan's cores, all alive at the same time, one
