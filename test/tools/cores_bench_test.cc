@@ -199,13 +199,21 @@ Recording Made(size_t cores, const std::vector<AccessKind>& kinds,
 }
 
 ModelReport Simulated(const Recording& recording, size_t cores,
-                      size_t sockets = 1, uint64_t seed = 1) {
-  return Simulate({}, recording,
+                      size_t sockets = 1, uint64_t seed = 1,
+                      const ModelParameters& parameters = {}) {
+  return Simulate(parameters, recording,
                   {.cores = cores,
                    .sockets = sockets,
                    .seed = seed,
                    .warm_operations = 20,
                    .operations = 100});
+}
+
+// No core keeps a line for a second attempt.
+ModelParameters InTurn() {
+  ModelParameters parameters;
+  parameters.hold_cycles = 0;
+  return parameters;
 }
 
 uint64_t Shared(size_t /*core*/, size_t place) { return 1000 + place; }
@@ -237,7 +245,7 @@ TEST(CoherenceModelTest, AnOvertakenCompareAndSwapIsRepeated) {
   const Recording shared = Made(64, loop, one_line);
   EXPECT_EQ(Simulated(shared, 1).failures, 0);
   for (const size_t cores : {2, 8, 64}) {
-    const ModelReport report = Simulated(shared, cores);
+    const ModelReport report = Simulated(shared, cores, 1, 1, InTurn());
     // One attempt of each core, of which the first succeeds.
     EXPECT_EQ(report.failures, static_cast<double>(cores - 1));
     EXPECT_EQ(report.atomics, static_cast<double>(cores));
@@ -250,6 +258,54 @@ TEST(CoherenceModelTest, AnOvertakenCompareAndSwapIsRepeated) {
           Made(8, loop, [](size_t core, size_t) { return uint64_t{core}; }), 8)
           .failures,
       0);
+}
+
+// A core whose attempt failed has the line. If the next attempt succeeds in
+// `part` of the cases, and else the line goes to the next core, then a success
+// comes after so many attempts with a line that had to move. No core waits for
+// longer than until all others have failed, since its own read is the latest.
+double MovesOfALoop(size_t cores, double part) {
+  double moves = 0;
+  double all_failed = 1;
+  for (size_t i = 0; i < cores; ++i) {
+    moves += all_failed;
+    all_failed *= 1 - part;
+  }
+  return moves;
+}
+
+TEST(CoherenceModelTest, WhoFailsMayKeepTheLineForASecondAttempt) {
+  const std::vector<AccessKind> loop = {AccessKind::kLoad,
+                                        AccessKind::kCompare};
+  const auto one_line = [](size_t, size_t) { return uint64_t{1}; };
+  Recording shared = Made(64, loop, one_line);
+  ModelParameters parameters;
+  const double between_cycles =
+      parameters.atomic_cycles + 10 * parameters.cycles_per_instruction;
+  for (const size_t cores : {2, 8, 64}) {
+    // Too short for what is computed between the attempts.
+    parameters.hold_cycles = between_cycles - 1;
+    EXPECT_EQ(Simulated(shared, cores, 1, 1, parameters).failures,
+              static_cast<double>(cores - 1));
+    for (const double part : {.2, .5}) {
+      if (cores == 2) continue;  // Who loads the line matters more.
+      parameters.hold_cycles = between_cycles / (1 - part);
+      const ModelReport report = Simulated(shared, cores, 1, 1, parameters);
+      const double known = MovesOfALoop(cores, part);
+      EXPECT_NEAR(report.transfers / known, 1, .1) << cores << " " << part;
+      EXPECT_LE(report.operations_a_second, 1.01 * report.serial_bound);
+    }
+    parameters.hold_cycles = 1e9 * between_cycles;
+    EXPECT_EQ(Simulated(shared, cores, 1, 1, parameters).transfers, 1);
+  }
+  // An access of another line gives it away.
+  for (std::vector<OperationTrace>& thread : shared.threads) {
+    thread[0].accesses.insert(
+        thread[0].accesses.begin() + 1,
+        {.line = 2, .code = 0, .instruction = 5, .kind = AccessKind::kAtomic});
+  }
+  EXPECT_EQ(Simulated(shared, 8, 1, 1, parameters).failures,
+            Simulated(shared, 8, 1, 1, InTurn()).failures);
 }
 
 TEST(CoherenceModelTest, ACompareAndSwapOfAnotherWordDoesNotFail) {
@@ -382,8 +438,9 @@ constexpr size_t kWarm = 12;
 constexpr size_t kCounted = 15;
 
 ModelReport Executed(const varve_kernel& kernel, size_t cores,
-                     size_t sockets = 1) {
-  return Simulate({}, kernel,
+                     size_t sockets = 1,
+                     const ModelParameters& parameters = {}) {
+  return Simulate(parameters, kernel,
                   {.cores = cores,
                    .sockets = sockets,
                    .warm_operations = kWarm,
@@ -400,9 +457,49 @@ TEST(KernelModelTest, ACompareAndSwapNeverBeatsAnAddition) {
       EXPECT_LT(loop.operations_a_second, add.operations_a_second) << cores;
       EXPECT_EQ(add.atomics, 1);
       EXPECT_EQ(add.failures, 0);
-      EXPECT_NEAR(loop.atomics, 1 + loop.failures, .01) << cores;
+      EXPECT_NEAR(loop.atomics, 1 + loop.failures, .05) << cores;
     }
   }
+}
+
+TEST(KernelModelTest, ALoopMovesTheLineUntilACoreKeepsIt) {
+  const varve_kernel& kernel = Kernel("kernel-add", "compare-and-swap");
+  ModelParameters parameters;
+  const double between_cycles =
+      parameters.atomic_cycles + parameters.cycles_per_instruction;
+  const double part = 1 - between_cycles / parameters.hold_cycles;
+  for (const size_t cores : {4, 32}) {
+    const ModelReport in_turn = Executed(kernel, cores, 1, InTurn());
+    // Of one attempt of each core, the first succeeds.
+    EXPECT_EQ(in_turn.transfers, static_cast<double>(cores));
+    EXPECT_EQ(in_turn.failures, static_cast<double>(cores - 1));
+    EXPECT_NEAR(Executed(kernel, cores).transfers / MovesOfALoop(cores, part),
+                1, .15);
+  }
+  parameters.hold_cycles = 1e9;
+  EXPECT_EQ(Executed(kernel, 32, 1, parameters).transfers, 1);
+}
+
+TEST(KernelModelTest, ALoopIsAsSlowAsMeasured) {
+  // By T. Downs with 16 cores of Graviton 2: see model_parameters.h.
+  const double add =
+      Executed(Kernel("kernel-add", "fetch-add"), 16).operations_a_second;
+  const double loop = Executed(Kernel("kernel-add", "compare-and-swap"), 16)
+                          .operations_a_second;
+  EXPECT_GT(add / loop, 3.8);
+  EXPECT_LT(add / loop, 4.8);
+}
+
+TEST(KernelModelTest, ALineIsNotKeptForever) {
+  // The attempts of others fail for long, while one of them has to store.
+  constexpr varve_kernel lock = {
+      "", [](varve_core* core) {
+        while (core->compare_exchange(core, 0, 0, 1) != 0) {
+        }
+        core->work(core, 100);
+        core->store(core, 0, 0);
+      }};
+  EXPECT_FALSE(Executed(lock, 16).is_stuck);
 }
 
 // The word at 0 counts: none is lost, also of operations under way.
@@ -468,16 +565,22 @@ TEST(KernelModelTest, SpinLocksCollapseAndQueuesDoNot) {
 }
 
 TEST(KernelModelTest, MovesWhatIsKnown) {
+  size_t equalities = 0;
   for (const Topic& topic : ExecutedTopics()) {
     for (const Variant& variant : topic.variants) {
       EXPECT_EQ(Executed(*variant.kernel, 1).transfers, 0) << variant.name;
       for (const size_t cores : {4, 32}) {
         const double moved = Executed(*variant.kernel, cores).transfers;
-        EXPECT_EQ(moved, variant.known->LeastOf(cores)) << variant.name;
-        EXPECT_EQ(moved, variant.known->MostOf(cores)) << variant.name;
+        EXPECT_GE(moved, variant.known->LeastOf(cores)) << variant.name;
+        EXPECT_LE(moved, variant.known->MostOf(cores)) << variant.name;
+        equalities +=
+            variant.known->LeastOf(cores) == variant.known->MostOf(cores) ? 1
+                                                                          : 0;
       }
     }
   }
+  // All but that of the compare-and-swap, with both numbers of cores.
+  EXPECT_EQ(equalities, 8u);
 }
 
 TEST(KernelModelTest, AKernelThatWaitsForeverIsStuck) {

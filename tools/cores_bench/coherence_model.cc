@@ -7,6 +7,7 @@
 #include <cmath>
 #include <deque>
 #include <memory>
+#include <optional>
 #include <queue>
 #include <unordered_map>
 
@@ -145,6 +146,12 @@ struct Core {
   double begin = 0;
   std::deque<double> stores;  // When each store of the buffer ends.
   bool asleep = false;
+  // The line that the latest atomic instruction to miss one has fetched, when
+  // it came, and, if a compare-and-swap on it failed, until when it is kept.
+  LineId came = kNoLine;
+  double came_at = 0;
+  std::optional<double> kept_until;
+  bool failed = false;  // The latest atomic instruction, as compare-and-swap.
   std::unique_ptr<SetCache> l1;
   std::unique_ptr<SetCache> l2;
   std::unique_ptr<KernelCore> kernel;  // Null if it executes a recording.
@@ -188,15 +195,16 @@ class Machine {
       const uint16_t c = ready.top().second;
       ready.pop();
       const Core& core = cores_[c];
-      // As long as no other core is behind it.
+      // As long as no other core is behind it, or can get the line.
       do {
         StepCore(c);
         for (const uint16_t woken : woken_) {
           ready.push({cores_[woken].now, woken});
         }
         woken_.clear();
-      } while (!core.asleep && !is_stuck_ && done_ < last_ &&
-               (ready.empty() || core.now <= ready.top().first));
+      } while (
+          !core.asleep && !is_stuck_ && done_ < last_ &&
+          (ready.empty() || core.now <= ready.top().first || TriesAgain(core)));
       if (done_ == last_ || is_stuck_) break;
       if (!core.asleep) ready.push({core.now, c});
     }
@@ -274,6 +282,9 @@ class Machine {
     return operation;
   }
 
+  size_t NumberOf(const Core& core) const {
+    return static_cast<size_t>(&core - cores_.data());
+  }
   size_t SocketOf(size_t core) const {
     return schedule_.sockets < 2 ? 0 : core * 2 / cores_.size();
   }
@@ -314,7 +325,7 @@ class Machine {
     if (step.kind == AccessKind::kLock && !TakeMutex(c, step)) return;
     if (step.kind == AccessKind::kCompare && IsOvertaken(c, step)) {
       Do(c, step);
-      if (counting_) ++failures_;
+      NoteFailed(&core);
       // It has read the line, and computes again what to write.
       core.seen[step.read] = lines_[step.line].VersionOf(step.words);
       core.instruction = operation.steps[step.read].instruction;
@@ -329,15 +340,17 @@ class Machine {
     ++core.step;
   }
 
+  bool MayBeDisturbed(const Step& step) const {
+    return !lines_[step.line].IsUndisputed() ||
+           step.kind == AccessKind::kLock || step.kind == AccessKind::kRelease;
+  }
+
   // The steps until the next one that other cores might disturb.
   void DoUndisputed(uint16_t c, const Operation& operation) {
     Core& core = cores_[c];
     for (; core.step < operation.steps.size(); ++core.step) {
       const Step& step = operation.steps[core.step];
-      if (!lines_[step.line].IsUndisputed() || step.kind == AccessKind::kLock ||
-          step.kind == AccessKind::kRelease) {
-        return;
-      }
+      if (MayBeDisturbed(step)) return;
       if (step.instruction > core.instruction) {
         AddInstructions(&core, step.instruction - core.instruction);
         core.instruction = step.instruction;
@@ -389,7 +402,6 @@ class Machine {
                        .words = 1};
     if (WaitsForStores(&core, step.kind)) return;
     Do(c, step);
-    AddInstructions(&core, 1);
     uint64_t& word = memory_[request.address / 8 * 8];
     const uint64_t before = word;
     if (request.kind == KernelRequest::kWaitWhile && before == request.value) {
@@ -404,8 +416,8 @@ class Machine {
       case KernelRequest::kCompareExchange:
         if (before == request.expected) {
           word = request.value;
-        } else if (counting_) {
-          ++failures_;
+        } else {
+          NoteFailed(&core);
         }
         break;
       case KernelRequest::kStore:
@@ -415,6 +427,7 @@ class Machine {
       default:
         break;
     }
+    AddInstructions(&core, 1);
     if (!loads) WakeSpinners(c, step);
     core.kernel->Continue(before);
   }
@@ -435,6 +448,46 @@ class Machine {
   }
 
   // ---- What both have -------------------------------------------------------
+
+  void NoteFailed(Core* core) {
+    if (counting_) ++failures_;
+    core->failed = true;
+    // An attempt that fails while the line is kept does not prolong that.
+    if (core->kept_until.has_value()) return;
+    const auto thousandths = static_cast<double>(1 + random_.Uniform(1000));
+    core->kept_until =
+        core->came_at + Cycles(p_.hold_cycles) * thousandths / 1000;
+  }
+
+  // Whether the core still has the line that came for its compare-and-swap in
+  // vain.
+  bool Keeps(const Core& core) const {
+    return core.failed && core.came != kNoLine &&
+           lines_[core.came].owner == NumberOf(core) &&
+           core.now <= core.kept_until;
+  }
+
+  // Whether its next attempt comes before that of any other core.
+  bool TriesAgain(const Core& core) const {
+    if (!Keeps(core)) return false;
+    if (core.kernel != nullptr) {
+      const KernelRequest& next = core.kernel->request();
+      if (next.kind == KernelRequest::kWork) return true;
+      return (next.kind == KernelRequest::kLoad ||
+              next.kind == KernelRequest::kCompareExchange) &&
+             addresses_[core.came] == next.address / kLineBytes;
+    }
+    const Operation& operation = core.operations[core.operation];
+    for (size_t i = core.step; i < operation.steps.size(); ++i) {
+      const Step& step = operation.steps[i];
+      if (step.line == core.came) {
+        return step.kind == AccessKind::kLoad ||
+               step.kind == AccessKind::kCompare;
+      }
+      if (MayBeDisturbed(step)) return false;
+    }
+    return false;
+  }
 
   void AddInstructions(Core* core, uint64_t count) {
     core->now += Cycles(p_.cycles_per_instruction * static_cast<double>(count));
@@ -510,6 +563,12 @@ class Machine {
   // REQUIRES: !WaitsForStores().
   void Do(uint16_t c, const Step& step) {
     Core& core = cores_[c];
+    if (step.line == core.came && Keeps(core)) {
+      // The others have waited.
+      Line& line = lines_[step.line];
+      const double since = std::max(core.came_at, line.busy_until);
+      if (core.now > since) Occupy(&line, since, core.now - since);
+    }
     if (step.kind == AccessKind::kLoad) {
       core.now = Load(c, step, core.now);
       return;
@@ -524,7 +583,15 @@ class Machine {
       return;
     }
     if (counting_) ++atomics_;
-    core.now = Own(c, step, core.now) + Cycles(p_.atomic_cycles);
+    const bool comes = lines_[step.line].owner != c;
+    core.now = Own(c, step, core.now);
+    if (comes) {
+      core.came = step.line;
+      core.came_at = core.now;
+      core.kept_until.reset();
+    }
+    core.failed = false;
+    core.now += Cycles(p_.atomic_cycles);
   }
 
   // Returns when the line is in the core's caches, to be read.
@@ -585,7 +652,7 @@ class Machine {
     const LineId gone = core->l2->Insert(line);
     if (gone == kNoLine) return;
     core->l1->Remove(gone);
-    const auto c = static_cast<size_t>(core - cores_.data());
+    const size_t c = NumberOf(*core);
     Line& left = lines_[gone];
     left.sharers.reset(c);
     if (left.owner == c) left.owner = kNobody;

@@ -13,8 +13,9 @@
 // mutexes in one line are treated as one.
 //
 // A recorded compare-and-swap fails if another core wrote the word since the
-// load before it, and is executed again from after that load. Recordings have
-// no values, so that a spin lock in one excludes nobody: that takes a kernel,
+// load before it, and is executed again from after that load. The core may keep
+// the line until then (ModelParameters::hold_cycles). Recordings have no
+// values, so that a spin lock in one excludes nobody: that takes a kernel,
 // whose accesses find the values that other cores stored.
 //
 // It leaves out the overlap of misses, prefetching by hardware, the

@@ -111,8 +111,10 @@ std::vector<Topic> ExecutedTopics() {
        "an addition to a counter that all cores share",
        {Executed(kAdditions[0], Known{1, 1, "each waits for the line"}),
         Executed(kAdditions[1],
-                 Known{0, 0, "of one attempt of each core, the first succeeds",
-                       1, 1})}},
+                 Known{1, 0,
+                       "1 if each attempt that fails keeps the line for the "
+                       "next one, one for each core if none does",
+                       0, 1})}},
       {"kernel-lock",
        "an addition to a counter that a spin lock guards",
        {Executed(kLocks[0],

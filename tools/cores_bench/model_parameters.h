@@ -17,6 +17,10 @@
 // [B] E. Bendersky: Measuring context switching and memory overheads for Linux
 //     threads (2018): 2.2 us for a switch between threads that are not bound
 //     to one processor.
+// [D] T. Downs: A Concurrency Cost Hierarchy (2020), and the results in its
+//     repository. A loop around a compare-and-swap takes 3.4 times as long as
+//     an addition with 4 cores of Graviton 2, and 4.2 to 4.4 times with 8 to
+//     16; 3.6 times with 4 cores of Skylake.
 
 #include <cstddef>
 #include <cstdint>
@@ -54,6 +58,13 @@ struct ModelParameters {
   // The shared cache gives a line to one core after the other. An assumption:
   // 32 bytes in a cycle, as wide as the ring between cores and slices is.
   double shared_line_cycles = 2;
+
+  // A core whose compare-and-swap failed has the line. It keeps it for a time
+  // from 0 to so many cycles, each as likely, and no core comes between if its
+  // next attempt begins within that time. 0: all cores get the line in turn. An
+  // assumption: with 27, a loop around a compare-and-swap is about four
+  // times as slow as an addition if there are many cores, as [D] has measured.
+  double hold_cycles = 27;
 
   // ---- Waiting --------------------------------------------------------------
   // A core that spins sees a change at any time of its loop: PAUSE, a load and
