@@ -24,6 +24,7 @@ import (
 func contents(lines []string) string { return lines[len(lines)-1] }
 
 func TestABackupIsRestoredIntoANewCluster(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	backups := "--backups=" + filepath.Join(dir, "backups")
 	// One node has to fetch shards from others. Slow ticks, as in move_test.go.
@@ -121,16 +122,20 @@ func TestABackupIsRestoredIntoANewCluster(t *testing.T) {
 // Each writer sets the keys of a chain in turn, by different nodes. A backup that
 // is of one moment has no later link that is ahead of an earlier one.
 func TestABackupOfManyNodesIsOfOneMoment(t *testing.T) {
+	t.Parallel()
 	backups := t.TempDir()
 	c := newCluster(t, 3, "--backups="+backups, "--round-ms=100")
 	const writers, links = 6, 24
 	stop := make(chan struct{})
-	var group sync.WaitGroup
+	var group, begun sync.WaitGroup
 	var slowest [writers]time.Duration
 	for w := range slowest {
 		group.Add(1)
+		begun.Add(1)
 		go func() {
 			defer group.Done()
+			whole := sync.OnceFunc(begun.Done)
+			defer whole()
 			var connections []*client
 			for _, p := range c.nodes {
 				connection, err := dial(p.client, 20*time.Second)
@@ -151,6 +156,7 @@ func TestABackupOfManyNodesIsOfOneMoment(t *testing.T) {
 					}
 					slowest[w] = max(slowest[w], time.Since(begin))
 				}
+				whole()
 				select {
 				case <-stop:
 					return
@@ -159,7 +165,7 @@ func TestABackupOfManyNodesIsOfOneMoment(t *testing.T) {
 			}
 		}()
 	}
-	time.Sleep(2 * time.Second)
+	begun.Wait() // Until all chains are whole.
 	const count = 5
 	for i := 0; i < count; i++ {
 		words := []string{"NODE.BACKUP", fmt.Sprint("backup-", i)}
@@ -204,9 +210,10 @@ func TestABackupOfManyNodesIsOfOneMoment(t *testing.T) {
 				t.Fatal(err)
 			}
 			values, last := answer.([]interface{}), 1<<30
+			first, _ := strconv.Atoi(fmt.Sprint(values[0]))
 			for link, value := range values {
 				round, err := strconv.Atoi(fmt.Sprint(value))
-				if err != nil || round > last {
+				if err != nil || round > last || round < first-1 {
 					t.Fatalf("%s: chain %d, link %d: %v after %d", name, w, link, value, last)
 				}
 				last = round
@@ -252,6 +259,7 @@ func restoreAndKill(c *cluster, name string) {
 }
 
 func TestTwoNodesWriteNoBackupTogether(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	c := newCluster(t, 3, "--backups="+dir)
 	c.fill(c.nodes[0], "key", 2000, 1000)
@@ -285,6 +293,7 @@ func TestTwoNodesWriteNoBackupTogether(t *testing.T) {
 }
 
 func TestANodeShowsWhatItDoes(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3, "--log-format=json")
 	for _, p := range c.nodes {
 		c.ready(p)

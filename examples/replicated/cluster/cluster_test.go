@@ -35,12 +35,17 @@ var (
 	nodeFlags       = flag.String("node-flags", "", "further flags of the nodes, with spaces between")
 	movePause       = flag.Duration("move-pause", 4*time.Second, "of load before nodes are moved, and after")
 	restarts        = flag.Int("restarts", 1, "of each node, one after the other")
+	largeValues     = flag.Int("large-values", 20, "of 16 MiB, written and deleted before nodes are restarted")
 	moveMegabytes   = flag.Int("move-megabytes", 20, "of contents when nodes are moved")
 	keep            = flag.String("keep", "", "a directory for the nodes' data, not removed")
 )
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if testing.Short() {
+		*movePause, *backupMegabytes, *moveMegabytes, *largeValues = time.Second, 5, 5, 6
+		flag.Parse() // What is given stays.
+	}
 	if *seed == 0 {
 		*seed = time.Now().UnixNano()
 	}
@@ -111,6 +116,7 @@ func runClient(c *cluster, h *history, id int, stop *atomic.Bool) {
 }
 
 func TestIsLinearizableWhateverHappens(t *testing.T) {
+	t.Parallel()
 	t.Logf("seed %d", *seed)
 	c := &cluster{t: t, dir: t.TempDir(), flags: strings.Fields(*nodeFlags), doors: true}
 	if noSandbox == "" {
@@ -212,14 +218,16 @@ func readAll(c *cluster, h *history) {
 // A node that has lost its directory has also lost what it promised the others;
 // it comes back under a new number, which gets all by a stream.
 func TestWipedNodeComesBackByAStream(t *testing.T) {
-	c := newCluster(t, 3)
+	t.Parallel()
+	c := newCluster(t, 3, "--snapshot-entries=100")
 	value := strings.Repeat("v", 1000)
-	fill, err := dial(c.nodes[0].client, 10*time.Second)
+	fill, err := dial(c.nodes[0].client, time.Minute)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer fill.conn.Close()
-	for i := 0; i < 200; i++ {
+	const old = 50
+	for i := 0; i < old; i++ {
 		words := []string{"MSET"}
 		for j := 0; j < 100; j++ {
 			words = append(words, fmt.Sprintf("old-%d-%d", i, j), value)
@@ -242,7 +250,7 @@ func TestWipedNodeComesBackByAStream(t *testing.T) {
 			written.Add(1)
 		}
 	}()
-	for written.Load() < 5000 && !t.Failed() {
+	for written.Load() < 1500 && !t.Failed() {
 		time.Sleep(10 * time.Millisecond) // So that logs are cut.
 	}
 	wiped := c.nodes[2]
@@ -279,8 +287,8 @@ func TestWipedNodeComesBackByAStream(t *testing.T) {
 	group.Wait()
 	t.Logf("%d writes while the node was down, replaced and filled", during)
 	size, err := ask(wiped.client, 10*time.Second, "DBSIZE")
-	if err != nil || size != 20000+written.Load() {
-		t.Fatalf("%v entries, not %d: %v", size, 20000+written.Load(), err)
+	if err != nil || size != 100*old+written.Load() {
+		t.Fatalf("%v entries, not %d: %v", size, 100*old+written.Load(), err)
 	}
 	c.expectEqual()
 	c.checkFiles()
@@ -309,6 +317,7 @@ func TestANodeThatFindsNobodyToJoinCanBeStopped(t *testing.T) {
 
 // A clock that is wrong decides on what its node is asked, and on nothing else.
 func TestAWrongClockDecidesOnExpiryOnly(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3)
 	if _, err := ask(c.nodes[0].client, 10*time.Second, "SET", "key", "value", "EX", "600"); err != nil {
 		t.Fatal(err)

@@ -18,13 +18,13 @@ import (
 )
 
 func TestAClusterClientGoesOnWhileNodesMove(t *testing.T) {
-	if *duration < time.Minute {
+	if testing.Short() {
 		t.Skip("the short form is without it: the tests of node have a part of it in one process")
 	}
-	c := &cluster{t: t, dir: t.TempDir(), flags: append([]string{"--round-ms=100"}, strings.Fields(*nodeFlags)...), doors: true}
+	c := &cluster{t: t, dir: t.TempDir(), flags: append(slowNodes, strings.Fields(*nodeFlags)...), doors: true}
 	c.prepare()
 	c.startFirst(3)
-	options := &redis.ClusterOptions{ReadTimeout: 20 * time.Second, MaxRedirects: 16}
+	options := &redis.ClusterOptions{ReadTimeout: 2 * time.Minute, MaxRedirects: 16}
 	for _, p := range c.nodes {
 		options.Addrs = append(options.Addrs, p.door)
 	}

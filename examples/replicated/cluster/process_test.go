@@ -74,14 +74,19 @@ func (c *cluster) drop(p *process) {
 	}
 }
 
-// lastPort is the last one that freePorts has tried.
-var lastPort = 25000 + 2*rand.Intn(2500)
+var (
+	counting sync.Mutex                  // Over these.
+	lastPort = 25000 + 2*rand.Intn(2500) // The last one that freePorts has tried.
+	clusters int                         // That were kept.
+)
 
 // freePorts are free on loopback, with the port after each, and none is given
 // twice: a node may be down, or not be started yet. Not of those that the system
 // gives to programs that connect, or one could be taken while its node is down.
 func freePorts(t *testing.T, count int) []int {
 	t.Helper()
+	counting.Lock()
+	defer counting.Unlock()
 	var ports []int
 	for tries := 0; len(ports) < count; tries++ {
 		if tries == 2500 {
@@ -114,12 +119,12 @@ func newCluster(t *testing.T, count int, flags ...string) *cluster {
 	return c
 }
 
-var clusters int // That were kept.
-
 func (c *cluster) prepare() {
 	if *keep != "" {
+		counting.Lock()
 		clusters++
 		c.dir = filepath.Join(*keep, fmt.Sprint(clusters))
+		counting.Unlock()
 	}
 	c.t.Cleanup(func() {
 		for _, p := range c.list() {

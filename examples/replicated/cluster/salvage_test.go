@@ -35,6 +35,7 @@ func salvage(c *cluster, backups, name string, nodes ...*process) *cluster {
 }
 
 func TestKilledNodesAreSalvaged(t *testing.T) {
+	t.Parallel()
 	c := newCluster(t, 3)
 	c.fill(c.nodes[0], "first", 2000, 100)
 	c.expectEqual()

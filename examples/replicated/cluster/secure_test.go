@@ -31,6 +31,7 @@ func answers(conn net.Conn) bool {
 }
 
 func TestNodesTalkToNodesOnly(t *testing.T) {
+	t.Parallel()
 	ours, theirs := testca.New(t), testca.New(t)
 	certFile, keyFile := ours.Issue("node")
 	c := newCluster(t, 3, "--peer-ca="+ours.File(), "--peer-cert="+certFile, "--peer-key="+keyFile)
@@ -80,6 +81,7 @@ func TestNodesTalkToNodesOnly(t *testing.T) {
 }
 
 func TestClientsLogInOverTLS(t *testing.T) {
+	t.Parallel()
 	authority := testca.New(t)
 	certFile, keyFile := authority.Issue("clients")
 	users := filepath.Join(t.TempDir(), "users")

@@ -52,6 +52,7 @@ func checkBackup(t *testing.T, n *Node, name string) {
 }
 
 func TestOneOfManyBackupsOfOneNameIsWritten(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	first, second := single(t, Options{Shards: 2, Backups: dir}), single(t, Options{Shards: 3, Backups: dir}) // They share a directory.
 	fill(t, first, 200, 1000)
@@ -107,6 +108,7 @@ func TestABackupReplacesNoOther(t *testing.T) {
 }
 
 func TestARestoreThatHasFailedIsRepeated(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	from := single(t, Options{Shards: 2, Backups: dir})
 	if _, err := from.Backup("none", ""); err != nil {
@@ -213,6 +215,7 @@ func (slowWriter) Write(bytes []byte) (int, error) {
 }
 
 func TestAStoppingNodeWaitsForNoLongCommand(t *testing.T) {
+	t.Parallel()
 	n := single(t, Options{Shards: 1, Backups: t.TempDir()})
 	fill(t, n, 40, 1<<20)
 	streamed, traced := make(chan error), make(chan error)

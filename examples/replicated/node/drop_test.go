@@ -179,6 +179,7 @@ func TestABackupNeedsTheOneThatItContinuesFrom(t *testing.T) {
 }
 
 func TestABackupWithADamagedManifestIsListedAndDeleted(t *testing.T) {
+	t.Parallel()
 	dir := t.TempDir()
 	n := single(t, Options{Shards: 2, Backups: dir})
 	fill(t, n, 20, 100)

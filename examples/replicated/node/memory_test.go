@@ -12,6 +12,7 @@ import (
 	"runtime/debug"
 	"strings"
 	"testing"
+	"time"
 
 	"varve.example/replicated/machine"
 )
@@ -45,7 +46,7 @@ func TestAWriteWithoutMemoryIsNotDone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	n := single(t, Options{Shards: 1, Memory: plan})
+	n := single(t, Options{Shards: 1, Memory: plan, Timeout: time.Second})
 	t.Cleanup(func() { debug.SetMemoryLimit(math.MaxInt64) })
 	set(t, n, "key", "value")
 	write := func() error {

@@ -50,12 +50,12 @@ func awaitServing(t *testing.T, n *Node) {
 
 // steadyNodes starts three nodes with slow ticks, so that a busy machine alone does
 // not make for elections.
-func steadyNodes(t *testing.T) []*Node {
+func steadyNodes(t *testing.T, timeout time.Duration) []*Node {
 	peers := peersOf(t, 3)
 	var nodes []*Node
 	for id := uint64(1); id <= 3; id++ {
 		options := firstOptions(t, peers, id)
-		options.RoundMS = 100
+		options.RoundMS, options.Timeout = 100, timeout
 		nodes = append(nodes, startNode(t, options))
 	}
 	for _, n := range nodes {
@@ -77,13 +77,18 @@ func leaderOf(nodes []*Node) *Node {
 // As if a node were asked to move a leadership elsewhere when it has just begun
 // to move it.
 func TestTwoMovesOfALeadershipLoseNoRequest(t *testing.T) {
-	nodes := steadyNodes(t)
+	t.Parallel()
+	nodes := steadyNodes(t, time.Minute)
 	for _, n := range nodes {
 		defer n.Stop()
 	}
 	stop := startWriters(t, nodes)
 	var moved atomic.Int64
-	for move := 0; move < 30; move++ {
+	wanted := int64(20)
+	if testing.Short() {
+		wanted = 10
+	}
+	for move := 0; moved.Load() < wanted && move < 300; move++ {
 		await(t, "a node leads", func() bool { return leaderOf(nodes) != nil })
 		leader := leaderOf(nodes)
 		if leader == nil {
@@ -98,26 +103,31 @@ func TestTwoMovesOfALeadershipLoseNoRequest(t *testing.T) {
 					moved.Add(1)
 				}
 			}()
-			time.Sleep(time.Duration(move) * time.Millisecond)
+			time.Sleep(time.Duration(move%30) * time.Millisecond)
 		}
 		both.Wait()
 		time.Sleep(20 * time.Millisecond)
 	}
 	stop()
-	if moved.Load() < 20 {
+	if moved.Load() < wanted {
 		t.Errorf("only %d moves", moved.Load())
 	}
 }
 
 func TestANodeStopsWhileItIsGivenALeadership(t *testing.T) {
-	nodes := steadyNodes(t)
+	t.Parallel()
+	nodes := steadyNodes(t, time.Minute)
 	stay, third := nodes[:2], nodes[2]
 	for _, n := range stay {
 		defer n.Stop()
 	}
 	stop := startWriters(t, stay)
 	var given atomic.Int64
-	for round := 0; round < 6; round++ {
+	rounds := int64(6)
+	if testing.Short() {
+		rounds = 3
+	}
+	for round := int64(0); round < rounds; round++ {
 		var done atomic.Bool
 		var mover sync.WaitGroup
 		mover.Add(1)
@@ -132,7 +142,8 @@ func TestANodeStopsWhileItIsGivenALeadership(t *testing.T) {
 				}
 			}
 		}()
-		time.Sleep(time.Duration(100+20*round) * time.Millisecond)
+		await(t, "node 3 is given the leadership", func() bool { return given.Load() > round })
+		time.Sleep(time.Duration(20*round) * time.Millisecond)
 		third.Stop()
 		done.Store(true)
 		mover.Wait()
@@ -141,9 +152,6 @@ func TestANodeStopsWhileItIsGivenALeadership(t *testing.T) {
 	}
 	stop()
 	third.Stop()
-	if given.Load() < 6 {
-		t.Errorf("only %d moves", given.Load())
-	}
 }
 
 // A node that starts waits for the leaders of what it has, and for no others.

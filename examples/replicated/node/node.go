@@ -105,6 +105,7 @@ type Node struct {
 	running   atomic.Bool               // Whether the recorded replicas were started.
 	refusedAt atomic.Int64              // Since `clock`: when a refused connection was logged last.
 	warned    sync.Map                  // Warnings that were logged and are not again.
+	lines     Lines                     // Of what fails again and again.
 
 	inspected   time.Time // When members were last compared; the loop `control` has it.
 	inspections int

@@ -18,6 +18,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -335,11 +336,16 @@ func TestAConnectionThatWasClosedIsMadeAgain(t *testing.T) {
 	}
 }
 
-var lastPort = 20000 + os.Getpid()%4000
+var (
+	ports    sync.Mutex
+	lastPort = 20000 + os.Getpid()%4000
+)
 
 // freeAddress is another one each time, and not of the ports that the system
 // gives to programs that connect.
 func freeAddress(t *testing.T) string {
+	ports.Lock()
+	defer ports.Unlock()
 	for {
 		lastPort = 20000 + (lastPort-20000+1)%5000
 		listener, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", lastPort))
@@ -352,9 +358,12 @@ func freeAddress(t *testing.T) string {
 
 func startNode(t *testing.T, options Options) *Node {
 	options.Create = len(options.Peers) > 0
-	options.SnapshotEntries, options.Timeout = 1000, 5*time.Second
+	options.SnapshotEntries = 1000
 	if options.RoundMS == 0 {
 		options.RoundMS = 20
+	}
+	if options.Timeout == 0 {
+		options.Timeout = 10 * time.Second
 	}
 	n, err := Start(options)
 	if err != nil {
@@ -364,11 +373,8 @@ func startNode(t *testing.T, options Options) *Node {
 }
 
 func awaitDirectory(t *testing.T, n *Node) {
-	for end := time.Now().Add(20 * time.Second); n.Directory().Revision == 0; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("node %d knows no directory", n.Number())
-		}
-	}
+	t.Helper()
+	await(t, fmt.Sprintf("node %d knows a directory", n.Number()), func() bool { return n.Directory().Revision > 0 })
 }
 
 // As if it were killed between its joining and its recording the directory.

@@ -145,6 +145,7 @@ func TestACallThatWasNotSentSaysSo(t *testing.T) {
 }
 
 func TestASlowCallHarmsNoOthers(t *testing.T) {
+	t.Parallel()
 	address, _ := servePace(t)
 	n := caller(t)
 	wait := func(milliseconds int, limit time.Duration) error {

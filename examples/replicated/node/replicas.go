@@ -240,14 +240,16 @@ const followPause = 100 * time.Millisecond
 // follow starts and removes replicas as the directory says.
 func (n *Node) follow() {
 	for n.wait(followPause) {
-		d := n.Directory()
-		if d.Revision == 0 {
-			continue // Only what a first node has computed.
+		if d := n.Directory(); d.Revision > 0 { // Not only what a first node has computed.
+			n.followAll(d)
 		}
-		for shard := uint64(0); shard <= n.Shards(); shard++ {
-			if err := n.followShard(d, shard); err != nil {
-				slog.Error("following the directory", "shard", shard, "error", err)
-			}
+	}
+}
+
+func (n *Node) followAll(d *Directory) {
+	for shard := uint64(0); shard <= n.Shards(); shard++ {
+		if err := n.followShard(d, shard); err != nil {
+			n.lines.Log(fmt.Sprint("follow ", shard), slog.LevelError, "following the directory", "shard", shard, "error", err)
 		}
 	}
 }

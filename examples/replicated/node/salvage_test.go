@@ -25,13 +25,20 @@ import (
 	"varve.example/replicated/storage"
 )
 
-// kill copies a node's directory as it is now.
+// kill copies a node's directory as it is now. A file that is deleted meanwhile makes
+// for another copy.
 func kill(t *testing.T, n *Node) string {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "node")
 	for _, name := range []string{"data", "raft"} {
-		if err := copyTree(filepath.Join(n.options.Dir, name), filepath.Join(dir, name), (&Salvage{}).stopped); err != nil {
-			t.Fatal(err)
+		for tries := 0; ; tries++ {
+			err := copyTree(filepath.Join(n.options.Dir, name), filepath.Join(dir, name), (&Salvage{}).stopped)
+			if err == nil {
+				break
+			}
+			if !errors.Is(err, fs.ErrNotExist) || tries == 100 || os.RemoveAll(filepath.Join(dir, name)) != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	text, err := os.ReadFile(filepath.Join(n.options.Dir, identityFile))
@@ -235,6 +242,7 @@ func salvaged(t *testing.T, partial bool, dirs ...string) (*Manifest, string, er
 }
 
 func TestWhatAStoppedNodeHasLeftIsBroughtBack(t *testing.T) {
+	t.Parallel()
 	n := single(t, Options{Shards: 3, SnapshotEntries: 100})
 	fill(t, n, 1000, 100)
 	want := checksum(t, n)
@@ -280,6 +288,7 @@ func TestWhatAStoppedNodeHasLeftIsBroughtBack(t *testing.T) {
 }
 
 func TestUncommittedEntriesAreBroughtBackOrLeftOut(t *testing.T) {
+	t.Parallel()
 	n := single(t, Options{Shards: 1})
 	fill(t, n, 50, 100)
 	want := checksum(t, n)
@@ -362,6 +371,7 @@ func TestAReceivedSnapshotThatIsNotLoadedIsSaid(t *testing.T) {
 }
 
 func TestOnlyLogsOfVotersCount(t *testing.T) {
+	t.Parallel()
 	n := single(t, Options{Shards: 1})
 	fill(t, n, 20, 100)
 	var dirs []string
@@ -428,6 +438,7 @@ func TestOnlyLogsOfVotersCount(t *testing.T) {
 }
 
 func TestMembersThatHaveChangedAreCounted(t *testing.T) {
+	t.Parallel()
 	var nodes []*Node
 	peers := peersOf(t, 3)
 	for id := uint64(1); id <= 3; id++ {
@@ -465,6 +476,7 @@ func TestMembersThatHaveChangedAreCounted(t *testing.T) {
 }
 
 func TestWhatIsDamagedIsPassedOver(t *testing.T) {
+	t.Parallel()
 	n := single(t, Options{Shards: 2})
 	fill(t, n, 50, 100)
 	want := checksum(t, n)

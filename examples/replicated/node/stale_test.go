@@ -23,7 +23,8 @@ func codeOf(err error) string {
 }
 
 func TestStaleReadsNeedNoLeader(t *testing.T) {
-	nodes := steadyNodes(t)
+	t.Parallel()
+	nodes := steadyNodes(t, time.Second)
 	for _, n := range nodes {
 		defer n.Stop()
 	}

@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/lni/dragonboat/v3/logger"
+
+	"varve.example/replicated/node"
 )
 
 // setLog has all of the program log to standard error, dragonboat included.
@@ -40,54 +42,18 @@ func setLog(level, format string) error {
 // these have the level Debug here.
 type raftLog struct {
 	name  string
-	kinds sync.Map // Of *kindOfLine, by format.
+	lines node.Lines // Their kinds are the formats.
 }
-
-// kindOfLine is written once in a while: a disk that is full would otherwise make for
-// thousands of lines, until the node ends soon after.
-type kindOfLine struct {
-	mutex  sync.Mutex
-	last   time.Time
-	silent int
-}
-
-const kindPause = 10 * time.Second
 
 // storeLog takes what dragonboat's log store logs by the package log. What comes before
 // a colon is the kind of a line.
-type storeLog struct{ kinds sync.Map }
+type storeLog struct{ lines node.Lines }
 
 func (l *storeLog) Write(line []byte) (int, error) {
 	text := strings.TrimSpace(string(line))
 	kind, _, _ := strings.Cut(text, ":")
-	write(&l.kinds, kind, slog.LevelWarn, text, "raft-store")
+	l.lines.Log(kind, slog.LevelWarn, text, "part", "raft-store")
 	return len(line), nil
-}
-
-// write logs a line, unless one of its kind was logged lately.
-func write(kinds *sync.Map, kind string, level slog.Level, text, part string) {
-	more := []any{"part", part}
-	known, _ := kinds.LoadOrStore(kind, &kindOfLine{})
-	before, allowed := known.(*kindOfLine).turn(time.Now())
-	if !allowed {
-		return
-	}
-	if before > 0 {
-		more = append(more, "before", before)
-	}
-	slog.Log(context.Background(), level, text, more...)
-}
-
-// turn says whether a line is written, and how many were not since the last one.
-func (k *kindOfLine) turn(now time.Time) (before int, allowed bool) {
-	k.mutex.Lock()
-	defer k.mutex.Unlock()
-	if now.Sub(k.last) < kindPause {
-		k.silent++
-		return 0, false
-	}
-	before, k.last, k.silent = k.silent, now, 0
-	return before, true
 }
 
 func (l *raftLog) SetLevel(logger.LogLevel) {}
@@ -98,7 +64,7 @@ func (l *raftLog) log(level slog.Level, format string, arguments []interface{}) 
 	}
 	text := fmt.Sprintf(format, arguments...)
 	if level > slog.LevelDebug {
-		write(&l.kinds, format, level, text, l.name)
+		l.lines.Log(format, level, text, "part", l.name)
 	} else {
 		slog.Log(context.Background(), level, text, "part", l.name)
 	}

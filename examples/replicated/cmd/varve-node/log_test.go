@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 
-// Goal: an error that comes again and again is a line in a while, and the next one says
-// how often it came. Method: times by hand; lines as Pebble writes them on a full disk.
+// Goal: an error that comes again and again is a line in a while. Method: lines as
+// Pebble writes them on a full disk.
 package main
 
 import (
@@ -11,22 +11,7 @@ import (
 	"log/slog"
 	"strings"
 	"testing"
-	"time"
 )
-
-func TestLinesOfAKindAreFew(t *testing.T) {
-	var kind kindOfLine
-	start, lines, lost := time.Now(), 0, 0
-	for i := 0; i < 3000; i++ {
-		if before, allowed := kind.turn(start.Add(time.Duration(i) * kindPause / 1000)); allowed {
-			lines++
-			lost += before
-		}
-	}
-	if lines != 3 || lost != 2*999 {
-		t.Errorf("%d lines, %d before", lines, lost)
-	}
-}
 
 func TestAFullDiskIsOneLine(t *testing.T) {
 	var written bytes.Buffer
