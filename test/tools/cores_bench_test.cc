@@ -579,7 +579,7 @@ TEST(KernelModelTest, MovesWhatIsKnown) {
       }
     }
   }
-  // All but that of the compare-and-swap, with both numbers of cores.
+  // All but the one of the compare-and-swap, with both numbers of cores.
   EXPECT_EQ(equalities, 8u);
 }
 

@@ -68,7 +68,7 @@ class RocksDbDatabase : public RocksDbLibrary {
 
  private:
   void* db_ = nullptr;
-  // Those of an open database.
+  // Of an open database.
   void* options_ = nullptr;
   void* read_options_ = nullptr;
   void* write_options_ = nullptr;
