@@ -27,6 +27,10 @@ const InternalKeyComparator* Comparator() {
   static const InternalKeyComparator comparator(BytewiseComparator());
   return &comparator;
 }
+const InternalKeyComparator* Descending() {
+  static const InternalKeyComparator comparator(ReverseBytewiseComparator());
+  return &comparator;
+}
 
 struct Refusal {
   // "fixture/db/file".
@@ -100,9 +104,10 @@ const Refusal* FindRefusal(const Refusal (&refusals)[kCount],
 }
 
 Status Open(const std::string& file, std::string bytes,
-            std::unique_ptr<Table>* table, BlockCache* cache = nullptr) {
+            std::unique_ptr<Table>* table, BlockCache* cache = nullptr,
+            const InternalKeyComparator* comparator = Comparator()) {
   TableReaderOptions options;
-  options.comparator = Comparator();
+  options.comparator = comparator;
   options.block_cache = cache;
   options.file_name = std::filesystem::path(file).filename();
   options.file_size = bytes.size();
@@ -117,8 +122,10 @@ Status Open(const std::string& file, std::string bytes,
 }
 
 Status Open(const std::string& file, std::unique_ptr<Table>* table,
-            BlockCache* cache = nullptr) {
-  return Open(file, test::ReadWholeFile(PathOf(file)), table, cache);
+            BlockCache* cache = nullptr,
+            const InternalKeyComparator* comparator = Comparator()) {
+  return Open(file, test::ReadWholeFile(PathOf(file)), table, cache,
+              comparator);
 }
 
 // All tables of the fixtures, or of one of them.
@@ -227,7 +234,12 @@ TEST(TableFixturesTest, ReadsEveryOtherTable) {
       continue;
     }
     std::unique_ptr<Table> table;
-    ASSERT_TRUE(Ok(Open(file, &table, &cache)));
+    Status opened = Open(file, &table, &cache);
+    if (opened.IsNotSupported() &&
+        opened.ToString().find("ReverseBytewise") != std::string::npos) {
+      opened = Open(file, &table, &cache, Descending());
+    }
+    ASSERT_TRUE(Ok(opened));
     if (FindRefusal(kRefusedByVerification, file) == nullptr) {
       EXPECT_TRUE(Ok(table->VerifyChecksum()));
     }
