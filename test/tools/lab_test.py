@@ -648,6 +648,16 @@ class SeeksTest(unittest.TestCase):
 
 
 class FailureTest(unittest.TestCase):
+    def test_quickstart_builds_what_the_labs_run(self):
+        run = {name for path in (ROOT / "tools" / "labs").glob("*.py")
+               for name in re.findall(r'\.program\("(\w+)"\)',
+                                      path.read_text(encoding="utf-8"))}
+        self.assertIn("cores_bench", run)
+        script = (ROOT / "tools" / "quickstart").read_text(encoding="utf-8")
+        built = script.split("\n  lab)\n")[1].split(";;")[0]
+        for name in run:
+            self.assertRegex(built, rf"\b{name}(_tool)?\b")
+
     def test_says_what_it_lacks(self):
         with tempfile.TemporaryDirectory() as directory:
             done = run_lab("superversion", "--quick",
