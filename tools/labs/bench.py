@@ -413,7 +413,9 @@ def device_of(directory):
     """The file system and device of a directory, for the report."""
     done = subprocess.run(["df", "--output=source,fstype", str(directory)],
                           capture_output=True, text=True, check=False)
-    return " ".join(done.stdout.split()[2:]) or "unknown"
+    found = " ".join(done.stdout.split()[2:])
+    # "-" in a chroot, which does not see what is mounted.
+    return found if found.strip("- ") else "unknown"
 
 
 def first_match(path, pattern, default):

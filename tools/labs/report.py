@@ -52,6 +52,10 @@ def rounds(count):
 
 
 def ratio(new, old):
+    """Two digits of new / old; "no difference seen" if their ranges overlap."""
+    if all(isinstance(each, Spread) and each.has_range for each in (new, old)):
+        if new.low <= old.high and old.low <= new.high:
+            return "no difference seen"
     new, old = middle(new), middle(old)
     if not old:
         return "-"
@@ -456,6 +460,7 @@ small { color: var(--soft); }
 @media (max-width: 30rem) {
   th, td { padding-right: .45rem; }
   th, .words { white-space: normal; }
+  td.matters .words { font-weight: 400; font-size: .75rem; }
   th:first-child, td:first-child { min-width: 6rem; }
 }
 .note { font-size: .82rem; color: var(--soft); margin: .2rem 0 0; }
