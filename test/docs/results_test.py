@@ -18,7 +18,8 @@
   COUNTED, may have tables of figures without a source.
 - Numbers that the tree itself knows are counted (known()).
 - Lists of folders, in README, docs/architecture.md and the layers' pages, name all.
-- docs/published.md has each figure of tools/labs/published.py, in italics.
+- docs/published.md has each figure of tools/labs/published.py, in italics. Its other
+  figures are in the results pages that their row links to.
 
 Each check must first find the fault in a planted page.
 
@@ -46,6 +47,7 @@ OLDER = "It has changed since."
 # Pages with tables of what a test of test/proof counts: {page: the test}.
 COUNTED = {"docs/table_open.md": "test/proof/table_open_test.cc"}
 NUMBER = re.compile(r"(?<![\w.])-?\d[\d,]*(?:\.\d+)?")
+WITH_UNIT = re.compile(NUMBER.pattern + r"(?: [kMG]\b)?")
 RESULTS = re.compile(r"\]\(([\w/.-]*results/\w+\.md)")
 MARKER = re.compile(r"<!-- from ([\w./-]+)(?:: ([^>]*?))? -->", re.S)
 
@@ -373,6 +375,23 @@ def published_faults(text, figures):
     return sorted(wanted ^ found)
 
 
+def own_figure_faults(text, pages_of_results):
+    """Figures of a row, but for those in italics, that no results page which it
+    links to has. {name of a page: its text}"""
+    faults = []
+    for row in re.findall(r"^\| .*\|$", text, re.M):
+        cells = [cell.strip() for cell in row.strip("|").split("|")]
+        links = re.findall(r"\]\(results/(\w+)\.md\)", row)
+        there = {number.rstrip(",") for name in links
+                 for number in WITH_UNIT.findall(pages_of_results[name])}
+        faults += [f"{cells[0]}: {number} is on no page that it links to"
+                   for cell in cells[1:-1] if links and cell[:1] != "*"
+                   for number in (found.rstrip(",")
+                                  for found in WITH_UNIT.findall(cell))
+                   if number not in there]
+    return faults
+
+
 def dated(path):
     """Pages of what was, not of what is."""
     return (path.parts[:2] in (("docs", "results"), ("docs", "decisions"))
@@ -545,6 +564,11 @@ class PlantedTest(unittest.TestCase):
         for wrong in ("", page.replace("14", "15"),
                       page + "| writes | *1* | *2* | |\n"):
             self.assertNotEqual(published_faults(wrong, figures), [])
+        row = "| reads | *14* | 2,561, 9 spans | [x](results/x.md) |\n"
+        source = "| reads | 2,561 |\n9 spans\n"
+        self.assertEqual(own_figure_faults(row, {"x": source}), [])
+        self.assertEqual(own_figure_faults(row, {"x": "2,560 of 9"}),
+                         ["reads: 2,561 is on no page that it links to"])
 
 
 class ResultsTest(unittest.TestCase):
@@ -584,8 +608,11 @@ class ResultsTest(unittest.TestCase):
         sys.path.insert(0, str(ROOT / "tools/labs"))
         import published  # pylint: disable=import-outside-toplevel
         self.assertGreater(sum(map(len, published.FIGURES.values())), 20)
-        self.expect_none(published_faults(
-            self.pages[Path("docs/published.md")], published.FIGURES))
+        page = self.pages[Path("docs/published.md")]
+        self.expect_none(published_faults(page, published.FIGURES))
+        self.expect_none(own_figure_faults(page, {
+            path.stem: text for path, text in self.pages.items()
+            if path.parts[:2] == ("docs", "results")}))
 
     def test_numbers_of_the_tree(self):
         numbers = known()
