@@ -167,7 +167,8 @@ std::vector<uint64_t> Count(const Operation& operation) {
   const uint64_t pieces = operation.operations == 1 ? kPieces : kBatchedPieces;
   TempDir dir;
   SingleStepper stepper;
-  stepper.LeaveOutCallsOf(&FileWaits::Record);  // A step by step append waits.
+  // An append in single steps takes so long that it is recorded as a wait.
+  stepper.LeaveOutCallsOf(&FileWaits::Record);
   stepper.LeaveOut("libisal");
   const StepReport report =
       stepper.Run(pieces, [&](const std::function<void()>& ready) {

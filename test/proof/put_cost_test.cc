@@ -28,7 +28,8 @@ constexpr int kTracedPuts = 20000;
 StepReport StepPuts(const Options& options, const WriteOptions& write_options) {
   TempDir dir;
   SingleStepper stepper;
-  stepper.LeaveOutCallsOf(&FileWaits::Record);  // A step by step append waits.
+  // An append in single steps takes so long that it is recorded as a wait.
+  stepper.LeaveOutCallsOf(&FileWaits::Record);
   return stepper.Run(kPuts, [&](const std::function<void()>& ready) {
     std::unique_ptr<DB> db;
     if (!DB::Open(options, dir.Sub("db"), &db).ok()) return false;
