@@ -14,7 +14,8 @@ DistributedRefCounts::DistributedRefCounts() {
 
 DistributedRefCounts::~DistributedRefCounts() { UnregisterSlotOwner(slot_id_); }
 
-void DistributedRefCounts::ReleaseSlotPointer(void* pointer) {
+void DistributedRefCounts::ReleaseSlotPointer(ThreadRecord* /*record*/,
+                                              void* pointer) {
   MutexLock lock(&mutex_);
   free_blocks_.push_back(static_cast<Block*>(pointer));
 }

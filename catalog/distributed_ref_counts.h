@@ -135,7 +135,7 @@ class DistributedRefCounts final : public SlotOwner {
   // Returns T3's sums.
   Sums Count(uint32_t index);
 
-  void ReleaseSlotPointer(void* pointer) override;
+  void ReleaseSlotPointer(ThreadRecord* record, void* pointer) override;
   bool IsCurrent(uint64_t number) const override { return number == number_; }
 
  private:

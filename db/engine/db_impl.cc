@@ -45,9 +45,9 @@ Status DBImpl::Close() {
   MutexLock lock(core_.mutex());
   if (core_.control.is_closing()) return core_.control.close_status();
   if (AbandonInheritedLocked()) return Status::OK();
-  if (reader_.live_iterators() > 0) {
-    return Status::Busy("iterators are still out",
-                        std::to_string(reader_.live_iterators()));
+  const int64_t iterators = core_.families.CountIteratorsLocked();
+  if (iterators > 0) {
+    return Status::Busy("iterators are still out", std::to_string(iterators));
   }
   // acquire: pairs with the release of the streams' ends.
   const int streams = live_streams_.load(std::memory_order_acquire);

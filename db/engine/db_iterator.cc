@@ -131,8 +131,7 @@ class DbIterator final : public BoundedIterator {
     parts_.state->ResetForReuse();
     if (tree_state_ != parts_.state) [[unlikely]]
       LeaveTree();
-    parts_.owner->EndIterator(parts_.family, parts_.super_version,
-                              parts_.is_own);
+    parts_.owner->EndIterator(parts_);
   }
   // In its state's place, which it gives back.
   static void* operator new(size_t /*size*/, IteratorState* state) {
@@ -182,7 +181,7 @@ class DbIterator final : public BoundedIterator {
       }
       tree_state_ = state;
     }
-    parts_.owner->ReleaseSuperVersion(parts_.family, parts_.super_version);
+    parts_.owner->ReleaseSuperVersion(parts_);
     it_ = TreeOf(next);
     next.state = parts_.state;
     parts_ = next;

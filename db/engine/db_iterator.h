@@ -1,6 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 
 #include "db/engine/iterator_state.h"
@@ -26,18 +27,15 @@ class IteratorOwner {
  public:
   // Sets the parts of *parts that belong to the present state of the family:
   // sequence, state, dead_walks and super_version, to which it takes a
-  // reference. If `reused` has the right tree, it becomes the state.
-  // On an error, nothing changes.
+  // reference in `stripe`. If `reused` has the right tree, it becomes the
+  // state. On an error, nothing changes.
   virtual Status BeginIterator(ColumnFamily* family, const ReadOptions& options,
                                IteratorState* reused,
                                DbIteratorParts* parts) = 0;
   // Releases the SuperVersion of an iterator that goes on with another one.
-  virtual void ReleaseSuperVersion(ColumnFamily* family,
-                                   SuperVersion* super_version) = 0;
+  virtual void ReleaseSuperVersion(const DbIteratorParts& parts) = 0;
   // Called when the iterator is destroyed, to release what it has read.
-  // `is_own`: the DB created it for itself.
-  virtual void EndIterator(ColumnFamily* family, SuperVersion* super_version,
-                           bool is_own) = 0;
+  virtual void EndIterator(const DbIteratorParts& parts) = 0;
 
  protected:
   ~IteratorOwner() = default;
@@ -62,6 +60,7 @@ struct DbIteratorParts {
   IteratorOwner* owner = nullptr;
   ColumnFamily* family = nullptr;
   SuperVersion* super_version = nullptr;
+  uint32_t stripe = 0;  // See StripedRefs.
 };
 
 // Returns the bytes of an iterator, for its place in the state.

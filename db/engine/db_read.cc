@@ -512,7 +512,8 @@ void DbReader::MultiGetInto(ColumnFamily* family, const ReadOptions& options,
   // One epoch per batch: blocks evicted during it stay until its end.
   SuperVersion* const counted =
       count > kMultiGetBatch ? read.super_version : nullptr;
-  if (counted != nullptr) counted->Ref();
+  const uint32_t stripe = read.record->stripe;
+  if (counted != nullptr) counted->refs.Ref(stripe);
   bool open = true;
   for (size_t done = 0; done < count; done += kMultiGetBatch) {
     const size_t batch = std::min(count - done, kMultiGetBatch);
@@ -528,7 +529,7 @@ void DbReader::MultiGetInto(ColumnFamily* family, const ReadOptions& options,
                           keys + done, &scratch, statuses + done);
   }
   open &= family->super_versions().End(read);
-  if (counted != nullptr) family->super_versions().Release(counted);
+  if (counted != nullptr) family->super_versions().Release(counted, stripe);
   if (!scratch.merges.empty()) [[unlikely]]
     bytes += FinishMerges(family, &scratch.merges);
   for (size_t i = 0; i < count && !open; ++i) {
@@ -639,9 +640,7 @@ std::unique_ptr<Iterator> DbReader::NewPlainIterator(ColumnFamily* family,
   parts.skip_limit = skip_limit;
   parts.env = core_.env;
   RecordTick(stats_, Ticker::kIteratorsCreated);
-  // relaxed: a count for Close, which no iterator's life overlaps.
-  if (!kOwn) live_iterators_.fetch_add(1, std::memory_order_relaxed);
-  if (family != &family_) family->Ref();
+  if (!kOwn) family->CountIterator(parts.stripe, 1);
   parts.owner = this;
   parts.family = family;
   std::unique_ptr<BoundedIterator> iterator = NewDbIterator(parts, options);
@@ -670,7 +669,8 @@ Status DbReader::BeginIterator(ColumnFamily* family, const ReadOptions& options,
                                IteratorState* reused, DbIteratorParts* parts) {
   const SuperVersionCache::Read read = BeginRead(family, options);
   SuperVersion* const super_version = read.super_version;
-  super_version->Ref();
+  const uint32_t stripe = read.record->stripe;
+  super_version->refs.Ref(stripe);
   RecordTick(stats_, Ticker::kSuperVersionAcquires);
   // After the SuperVersion is held, as in Get.
   const SequenceNumber sequence = ReadSequence(options);
@@ -682,7 +682,8 @@ Status DbReader::BeginIterator(ColumnFamily* family, const ReadOptions& options,
     status = ClosedError();
   }
   if (!status.ok()) {
-    ReleaseSuperVersion(family, super_version);
+    family->super_versions().Release(super_version, stripe);
+    RecordTick(stats_, Ticker::kSuperVersionReleases);
     return status;
   }
   if (super_version->prefix_extractor.get() != parts->prefixes.extractor)
@@ -718,6 +719,7 @@ Status DbReader::BeginIterator(ColumnFamily* family, const ReadOptions& options,
   }
   parts->sequence = sequence;
   parts->super_version = super_version;
+  parts->stripe = stripe;
   parts->dead_walks = nullptr;
   if (!ignores_waste_ && prefixes.MayNoteWalks()) {
     if (SeesAllUpTo(*family, options, *super_version)) [[likely]]
@@ -728,23 +730,30 @@ Status DbReader::BeginIterator(ColumnFamily* family, const ReadOptions& options,
   return status;
 }
 
-void DbReader::ReleaseSuperVersion(ColumnFamily* family,
-                                   SuperVersion* super_version) {
-  family->super_versions().Release(super_version);
+void DbReader::ReleaseSuperVersion(const DbIteratorParts& parts) {
+  parts.family->super_versions().Release(parts.super_version, parts.stripe);
   RecordTick(stats_, Ticker::kSuperVersionReleases);
 }
 
-void DbReader::EndIterator(ColumnFamily* family, SuperVersion* super_version,
-                           bool is_own) {
-  ReleaseSuperVersion(family, super_version);
+void DbReader::EndIterator(const DbIteratorParts& parts) {
+  ReleaseSuperVersion(parts);
   RecordTick(stats_, Ticker::kIteratorsDeleted);
-  if (family != &family_ && family->Unref()) {
-    MutexLock lock(core_.mutex());
-    core_.families.BuryLocked(family);
-    core_.jobs.PurgeLaterLocked();
+  if (parts.is_own) return;
+  if (parts.family == &family_) [[likely]] {
+    family_.CountIterator(parts.stripe, -1);
+    return;
   }
-  // relaxed: as in NewIteratorFor.
-  if (!is_own) live_iterators_.fetch_sub(1, std::memory_order_relaxed);
+  const uint32_t id = parts.family->id();
+  parts.family->CountIterator(parts.stripe, -1);
+  // It may be freed from here on.
+  if (core_.families.MayWait(id)) [[unlikely]]
+    BuryFamilies();
+}
+
+void DbReader::BuryFamilies() {
+  MutexLock lock(core_.mutex());
+  core_.families.BuryWaitingLocked();
+  if (core_.families.HasDeadLocked()) core_.jobs.PurgeLaterLocked();
 }
 
 // ---- Keys with merge operands -----------------------------------------------

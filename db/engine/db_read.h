@@ -64,12 +64,6 @@ class DbReader final : private IteratorOwner {
   // Has dead entries noted from now on: the database is written to.
   void NoteWaste();
 
-  // Returns the number of iterators that exist, without the database's own.
-  int live_iterators() const {
-    // relaxed: calls of other threads have returned.
-    return live_iterators_.load(std::memory_order_relaxed);
-  }
-
  private:
   [[gnu::noinline]] Status TracedGet(ColumnFamily* family,
                                      const ReadOptions& options,
@@ -99,10 +93,9 @@ class DbReader final : private IteratorOwner {
                                             const ReadOptions& options,
                                             const SuperVersion& super_version,
                                             DbIteratorParts* parts);
-  void ReleaseSuperVersion(ColumnFamily* family,
-                           SuperVersion* super_version) override;
-  void EndIterator(ColumnFamily* family, SuperVersion* super_version,
-                   bool is_own) override;
+  void ReleaseSuperVersion(const DbIteratorParts& parts) override;
+  void EndIterator(const DbIteratorParts& parts) override;
+  [[gnu::noinline]] void BuryFamilies();
   static bool SeesAllUpTo(const ColumnFamily& family,
                           const ReadOptions& options,
                           const SuperVersion& super_version);
@@ -118,7 +111,6 @@ class DbReader final : private IteratorOwner {
   // See ExperimentFlags.
   const bool renews_arenas_;
   std::atomic<bool> ignores_waste_;
-  std::atomic<int> live_iterators_{0};
 };
 
 }  // namespace varve

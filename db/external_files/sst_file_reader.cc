@@ -43,12 +43,8 @@ class FileOwner final : public IteratorOwner {
                        DbIteratorParts* /*parts*/) override {
     return Status::NotSupported("a file has no other state");
   }
-  void ReleaseSuperVersion(ColumnFamily* /*family*/,
-                           SuperVersion* /*super_version*/) override {}
-  void EndIterator(ColumnFamily* /*family*/, SuperVersion* /*super_version*/,
-                   bool /*is_own*/) override {
-    delete this;
-  }
+  void ReleaseSuperVersion(const DbIteratorParts& /*parts*/) override {}
+  void EndIterator(const DbIteratorParts& /*parts*/) override { delete this; }
 
  private:
   ~FileOwner() = default;

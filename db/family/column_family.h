@@ -37,7 +37,9 @@
 #include "monitoring/statistics.h"
 #include "table/reader/file_pool.h"
 #include "table/reader/table_cache.h"
+#include "util/base/check.h"
 #include "util/base/mutex.h"
+#include "util/threads/striped_count.h"
 #include "varve/options.h"
 
 namespace varve {
@@ -111,7 +113,9 @@ class ColumnFamily final : private SuperVersionDisposer {
   // A new family has one reference.
   void Ref() {
     // relaxed: the caller holds a reference, or the mutex of a live family.
-    refs_.fetch_add(1, std::memory_order_relaxed);
+    const int before = refs_.fetch_add(1, std::memory_order_relaxed);
+    VARVE_DCHECK(before > 0);
+    static_cast<void>(before);
   }
   // Releases a reference. If it was the last one, returns true, and the caller
   // must give the family to FamilySet::BuryLocked.
@@ -122,6 +126,12 @@ class ColumnFamily final : private SuperVersionDisposer {
 
   // ---- Reads ----
 
+  // Counts the iterators of users, each of which keeps the family. To add one,
+  // the caller needs a reference. `stripe`: of any thread.
+  void CountIterator(uint32_t stripe, int64_t count) {
+    iterators_.Add(stripe, count);
+  }
+  int64_t iterators() const { return iterators_.Sum(); }
   // Usually takes no mutex.
   SuperVersionCache& super_versions() { return super_versions_; }
   const SuperVersionCache& super_versions() const { return super_versions_; }
@@ -191,6 +201,7 @@ class ColumnFamily final : private SuperVersionDisposer {
   DeadRangeCleaner cleaner_;
   std::atomic<int> refs_{1};
   bool is_dropped_ = false;
+  StripedCount iterators_;
 
   FamilyMemtables memtables_;
   FamilyCompactions compactions_;

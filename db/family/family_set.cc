@@ -103,11 +103,38 @@ void FamilySet::DropLocked(ColumnFamily* family) {
 }
 
 void FamilySet::BuryLocked(ColumnFamily* family) {
-  const auto place = std::find_if(
-      others_.begin(), others_.end(),
-      [family](const auto& owned) { return owned.get() == family; });
-  dead_.push_back(std::move(*place));
-  others_.erase(place);
+  waiting_.push_back(family);
+  BuryWaitingLocked();
+}
+
+void FamilySet::BuryWaitingLocked() {
+  SetWaitingBits();  // Before the sums: T3 of util/threads/striped_count.h.
+  std::erase_if(waiting_, [this](const ColumnFamily* family) {
+    if (family->iterators() != 0) return false;
+    const auto place = std::find_if(
+        others_.begin(), others_.end(),
+        [family](const auto& owned) { return owned.get() == family; });
+    // At the end of the database, its other families are taken first.
+    if (place == others_.end()) return true;
+    dead_.push_back(std::move(*place));
+    others_.erase(place);
+    return true;
+  });
+  SetWaitingBits();
+}
+
+void FamilySet::SetWaitingBits() {
+  uint64_t bits = 0;
+  for (const ColumnFamily* family : waiting_) bits |= BitOf(family->id());
+  // seq_cst: T3 of util/threads/striped_count.h.
+  waiting_bits_.store(bits, std::memory_order_seq_cst);
+}
+
+int64_t FamilySet::CountIteratorsLocked() const {
+  int64_t count = 0;
+  ForEachUsedLocked(
+      [&count](const ColumnFamily* family) { count += family->iterators(); });
+  return count;
 }
 
 std::vector<ColumnFamily*> FamilySet::RefLiveLocked() const {
@@ -121,6 +148,8 @@ std::vector<std::unique_ptr<ColumnFamily>> FamilySet::TakeAllLocked() {
   std::vector<std::unique_ptr<ColumnFamily>> all = std::exchange(others_, {});
   std::move(dead_.begin(), dead_.end(), std::back_inserter(all));
   dead_.clear();
+  waiting_.clear();
+  SetWaitingBits();
   return all;
 }
 

@@ -8,6 +8,8 @@
 // Thread-safety: the list changes with leadership of the write queue and the DB
 // mutex held, so either suffices to read it. The rest requires the mutex.
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <string>
@@ -67,8 +69,19 @@ class FamilySet {
   void AddLocked(std::unique_ptr<ColumnFamily> family) VARVE_REQUIRES(kDbMutex);
   // Removes a family from the list, and the reference of the list.
   void DropLocked(ColumnFamily* family) VARVE_REQUIRES(kDbMutex);
-  // Records that nobody uses a dropped family any more.
+  // Records that a dropped family has no references. It is dead as soon as it
+  // has no iterators either.
   void BuryLocked(ColumnFamily* family) VARVE_REQUIRES(kDbMutex);
+  // Returns true if the family with that id, or another one, has no references
+  // and waits for its iterators. A thread that has ended an iterator of a
+  // family that may be dropped must then call BuryWaitingLocked.
+  bool MayWait(uint32_t id) const {
+    // seq_cst: T2 of util/threads/striped_count.h.
+    return (waiting_bits_.load(std::memory_order_seq_cst) & BitOf(id)) != 0;
+  }
+  void BuryWaitingLocked() VARVE_REQUIRES(kDbMutex);
+  // Returns the number of the users' iterators.
+  int64_t CountIteratorsLocked() const VARVE_REQUIRES(kDbMutex);
   // Returns the live families, with a reference to each.
   std::vector<ColumnFamily*> RefLiveLocked() const VARVE_REQUIRES(kDbMutex);
   // Releases a reference to a family, or one to each of the families.
@@ -91,12 +104,18 @@ class FamilySet {
       VARVE_REQUIRES(kDbMutex);
 
  private:
+  static uint64_t BitOf(uint32_t id) { return uint64_t{1} << (id % 64); }
+  void SetWaitingBits();
   ColumnFamily* Search(uint32_t id) const;
 
   std::vector<ColumnFamily*> live_;
   std::vector<uint32_t> ids_;  // Of live_.
   const uint64_t db_number_;
   std::vector<std::unique_ptr<ColumnFamily>> others_;  // Owned, not dead.
+  std::vector<ColumnFamily*> waiting_;  // Among others_. See MayWait.
+  // The flags of util/threads/striped_count.h. So an iterator of one family
+  // seldom takes the mutex because another family waits.
+  std::atomic<uint64_t> waiting_bits_{0};
   std::vector<std::unique_ptr<ColumnFamily>> dead_;
 };
 

@@ -22,7 +22,7 @@ class Moment final : public FamilyMoment {
 
   void AddLocked(ColumnFamily* family) VARVE_REQUIRES(kDbMutex) {
     SuperVersion* const current = family->super_versions().current();
-    current->Ref();
+    current->refs.Ref();
     family->Ref();
     pinned_[&family->super_versions()] = {family, current};
   }

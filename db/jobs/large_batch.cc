@@ -26,6 +26,7 @@ LargeBatch::~LargeBatch() {
   if (families_.empty()) return;
   MutexLock lock(core_.mutex());
   core_.families.UnrefLocked(families_);
+  if (core_.families.HasDeadLocked()) core_.jobs.PurgeLaterLocked();
 }
 
 bool LargeBatch::IsWorthwhile() {

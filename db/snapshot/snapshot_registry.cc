@@ -96,7 +96,8 @@ void SnapshotRegistry::Grow(SnapshotThread* mine) {
   for (size_t i = 0; i < count; ++i) mine->more.Append(&chunk[i]);
 }
 
-void SnapshotRegistry::ReleaseSlotPointer(void* pointer) {
+void SnapshotRegistry::ReleaseSlotPointer(ThreadRecord* /*record*/,
+                                          void* pointer) {
   if (is_abandoned_) return;
   auto* const mine = static_cast<SnapshotThread*>(pointer);
   MutexLock lock(&mutex_);
@@ -119,7 +120,7 @@ void SnapshotRegistry::ReleaseSlotPointer(void* pointer) {
 // ---- Pins -------------------------------------------------------------------
 
 void SnapshotRegistry::UnrefLocked(SuperVersion* super_version) {
-  if (super_version == nullptr || !super_version->Unref()) return;
+  if (super_version == nullptr || !super_version->refs.Unref()) return;
   disposer_->DisposeLocked(super_version);
   disposer_->FreeLaterLocked();
 }
@@ -144,7 +145,7 @@ void SnapshotRegistry::CountPinsLocked(SuperVersion* old) {
   if (lists_snapshots_ || old == nullptr) return;
   MutexLock lock(&mutex_);
   ForEachNode([this, old](SnapshotThread*, SnapshotImpl* node) {
-    if (handshake_.CountLocked(&node->words_, old)) old->Ref();
+    if (handshake_.CountLocked(&node->words_, old)) old->refs.Ref();
   });
 }
 
@@ -285,7 +286,7 @@ SnapshotImpl* SnapshotRegistry::TakeListed(bool pinned) {
   path_count_.fetch_add(1, std::memory_order_relaxed);
   if (pinned) {
     SuperVersion* const current = handshake_.CurrentLocked();
-    current->Ref();
+    current->refs.Ref();
     // relaxed: guarded by the mutex.
     node.words_.pin.store(current, std::memory_order_relaxed);
   }

@@ -237,7 +237,7 @@ class SnapshotRegistry final : public SlotOwner {
     return path_count_.load(std::memory_order_relaxed);
   }
 
-  void ReleaseSlotPointer(void* pointer) override;
+  void ReleaseSlotPointer(ThreadRecord* record, void* pointer) override;
   bool IsCurrent(uint64_t number) const override {
     return number == slot_number_;
   }

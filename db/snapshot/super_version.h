@@ -1,7 +1,6 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <vector>
@@ -9,6 +8,7 @@
 #include "db/memtable/memtable.h"
 #include "db/options/db_mutex.h"
 #include "db/version/version.h"
+#include "util/threads/striped_refs.h"
 #include "varve/slice_transform.h"
 
 namespace varve {
@@ -62,20 +62,11 @@ struct SuperVersion {
     for (const MemTable* older : immutable) older->Prefetch(hash);
   }
 
-  void Ref() {
-    // relaxed: the caller holds a reference, or holds the DB mutex while this
-    // is current.
-    refs.fetch_add(1, std::memory_order_relaxed);
-  }
-  // Releases a reference. Returns true if it was the last one. The caller must
-  // then pass this to SuperVersionDisposer::DisposeLocked, with the DB mutex
-  // held.
-  [[nodiscard]] bool Unref() {
-    // acq_rel pairs with itself: all reads happen before the disposal.
-    return refs.fetch_sub(1, std::memory_order_acq_rel) == 1;
-  }
-
-  std::atomic<int> refs{1};
+  // If an Unref returns true, the caller must pass this to
+  // SuperVersionDisposer::DisposeLocked, with the DB mutex held. A slot of a
+  // thread holds a reference in the thread's stripe. So those of the thread's
+  // iterators change no other cache line.
+  StripedRefs refs;
 
  private:
   [[gnu::noinline]] LookupState FindInImmutable(const TableLookup& lookup,

@@ -19,20 +19,30 @@ SuperVersion* SuperVersionCache::Reference() {
   // relaxed: a statistic.
   locked_acquires_.fetch_add(1, std::memory_order_relaxed);
   MutexLock lock(mutex());
-  current_->Ref();
+  current_->refs.Ref();
   return current_;
 }
 
 void SuperVersionCache::Release(SuperVersion* super_version) {
-  if (!super_version->Unref()) return;
+  if (super_version->refs.Unref()) DisposeUnlocked(super_version);
+}
+
+void SuperVersionCache::DisposeUnlocked(SuperVersion* super_version) {
   MutexLock lock(mutex());
   disposer_->DisposeLocked(super_version);
   disposer_->FreeLaterLocked();
 }
 
-void SuperVersionCache::UnrefLocked(void* pointer) {
+void SuperVersionCache::UnrefLocked(SuperVersion* super_version) {
+  if (super_version != nullptr && super_version->refs.Unref()) {
+    disposer_->DisposeLocked(super_version);
+  }
+}
+
+void SuperVersionCache::UnrefSlotLocked(const ThreadRecord* record,
+                                        void* pointer) {
   auto* const super_version = static_cast<SuperVersion*>(pointer);
-  if (super_version != nullptr && super_version->Unref()) {
+  if (super_version != nullptr && super_version->refs.Unref(record->stripe)) {
     disposer_->DisposeLocked(super_version);
   }
 }
@@ -49,13 +59,17 @@ SuperVersionCache::Read SuperVersionCache::BeginStale(ThreadRecord* record,
   locked_acquires_.fetch_add(1, std::memory_order_relaxed);
   filled_slots_.fetch_add(1, std::memory_order_relaxed);
   MutexLock lock(mutex());
-  current_->Ref();
   // It is not put in a slot, so that each read comes here and EndCounted
   // reports the close.
-  if (current_->closed) return Read{current_, record, true};
+  if (current_->closed) {
+    current_->refs.Ref();
+    return Read{current_, record, true};
+  }
+  current_->refs.Ref(record->stripe);
   // relaxed: changed only with the mutex held.
-  UnrefLocked(FillSlot(slot, current_,
-                       current_number_.load(std::memory_order_relaxed)));
+  UnrefSlotLocked(record,
+                  FillSlot(slot, current_,
+                           current_number_.load(std::memory_order_relaxed)));
   // The slot's old SuperVersion may have held the last references to tables.
   disposer_->FreeLaterLocked();
   return Read{current_, record, false};
@@ -78,9 +92,9 @@ void SuperVersionCache::InstallLocked(SuperVersion* next) {
   if (snapshots_ != nullptr) snapshots_->PublishLocked(next);
   if (!locks_reads_) {
     // Its barrier is also the barrier of T26.
-    ScrapeSlots(slot_id_, [this](void* pointer) {
+    ScrapeSlots(slot_id_, [this](ThreadRecord* record, void* pointer) {
       mutex()->AssertHeld();
-      UnrefLocked(pointer);
+      UnrefSlotLocked(record, pointer);
     });
   } else {
     HeavyBarrier();

@@ -88,6 +88,11 @@ class SuperVersionCache final : public SlotOwner {
   // outlives a read. The caller must pass it to Release.
   SuperVersion* Reference();
   void Release(SuperVersion* super_version);
+  // Releases a reference of a stripe.
+  void Release(SuperVersion* super_version, uint32_t stripe) {
+    if (super_version->refs.Unref(stripe)) [[unlikely]]
+      DisposeUnlocked(super_version);
+  }
   // Does Release with the mutex held. The caller has the memory freed.
   void ReleaseLocked(SuperVersion* super_version) VARVE_REQUIRES(kDbMutex) {
     UnrefLocked(super_version);
@@ -120,8 +125,10 @@ class SuperVersionCache final : public SlotOwner {
                         : filled_slots_.load(std::memory_order_relaxed);
   }
 
-  void ReleaseSlotPointer(void* pointer) override {
-    if (!is_abandoned_) Release(static_cast<SuperVersion*>(pointer));
+  void ReleaseSlotPointer(ThreadRecord* record, void* pointer) override {
+    if (!is_abandoned_) {
+      Release(static_cast<SuperVersion*>(pointer), record->stripe);
+    }
   }
   bool IsCurrent(uint64_t number) const override {
     // relaxed: see T12 in util/threads/thread_slots.h.
@@ -132,7 +139,12 @@ class SuperVersionCache final : public SlotOwner {
   Mutex* mutex() const VARVE_RETURN_CAPABILITY(kDbMutex) { return mutex_; }
   [[gnu::noinline]] Read BeginStale(ThreadRecord* record, ThreadSlot* slot);
   [[gnu::noinline]] bool EndCounted(const Read& read);
-  void UnrefLocked(void* pointer) VARVE_REQUIRES(kDbMutex);
+  [[gnu::noinline]] void DisposeUnlocked(SuperVersion* super_version)
+      VARVE_EXCLUDES(kDbMutex);
+  void UnrefLocked(SuperVersion* super_version) VARVE_REQUIRES(kDbMutex);
+  // Releases the reference of a thread's slot, if it had one.
+  void UnrefSlotLocked(const ThreadRecord* record, void* pointer)
+      VARVE_REQUIRES(kDbMutex);
 
   // Immutable after construction.
   const bool locks_reads_;

@@ -17,6 +17,7 @@ namespace {
 
 constinit ThreadRecord* free_records VARVE_GUARDED_BY(ThreadRegistryMutex()) =
     nullptr;
+constinit uint32_t record_count VARVE_GUARDED_BY(ThreadRegistryMutex()) = 0;
 
 void HandBack(void* thread_record) {
   ThreadRecord* record = static_cast<ThreadRecord*>(thread_record);
@@ -42,6 +43,8 @@ ThreadRecord* TakeRecord() {
     return record;
   }
   record = new ThreadRecord;
+  record->stripe =
+      static_cast<uint16_t>(record_count++ % ThreadRecord::kStripes);
   // The first call asks the kernel, before any thread relies on the answer.
   record->fenced = EpochFenced();
   // relaxed: all threads that add hold the mutex.

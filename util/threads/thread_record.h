@@ -31,6 +31,8 @@ struct alignas(64) ThreadRecord {
   static constexpr uint32_t kSlotChunks = 29;
   static constexpr int kMaxPathCounters = 16;
   static constexpr int kArenaKinds = 2;
+  // See util/threads/striped_refs.h.
+  static constexpr uint16_t kStripes = 16;
 
   // Written by the thread. Odd while it is inside a read-side critical section.
   std::atomic<uint64_t> sequence{0};
@@ -47,6 +49,7 @@ struct alignas(64) ThreadRecord {
   // EpochFenced(). A copy in each record, so that T1 and T2 read no other
   // cache line.
   bool fenced = false;
+  uint16_t stripe = 0;  // Less than kStripes.
   ThreadRecord* next_record = nullptr;
 
   // Guarded by ThreadRegistryMutex().

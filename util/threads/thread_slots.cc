@@ -16,8 +16,8 @@ std::vector<SlotOwner*>& Owners() VARVE_REQUIRES(ThreadRegistryMutex()) {
   return owners.Get();
 }
 
-// Calls function(owner, slot) for each slot that the thread has of a live
-// owner.
+// Calls function(owner, record, slot) for each slot that the thread has of a
+// live owner.
 template <typename Function>
 void ForEachSlot(ThreadRecord* record, Function function)
     VARVE_REQUIRES(ThreadRegistryMutex()) {
@@ -25,19 +25,20 @@ void ForEachSlot(ThreadRecord* record, Function function)
   for (size_t id = 0; id < owners.size(); id++) {
     if (owners[id] == nullptr) continue;
     ThreadSlot* slot = FindSlot(record, static_cast<uint32_t>(id));
-    if (slot != nullptr) function(owners[id], slot);
+    if (slot != nullptr) function(owners[id], record, slot);
   }
 }
 
-void ReleaseSlot(SlotOwner* owner, ThreadSlot* slot) {
+void ReleaseSlot(SlotOwner* owner, ThreadRecord* record, ThreadSlot* slot) {
   void* pointer = TakeSlotPointer(slot);
-  if (pointer != nullptr) owner->ReleaseSlotPointer(pointer);
+  if (pointer != nullptr) owner->ReleaseSlotPointer(record, pointer);
 }
 
-void ReleaseStaleSlot(SlotOwner* owner, ThreadSlot* slot) {
+void ReleaseStaleSlot(SlotOwner* owner, ThreadRecord* record,
+                      ThreadSlot* slot) {
   // relaxed: if a scrape is emptying the slot, it takes the pointer, too.
   const uint64_t number = slot->number.load(std::memory_order_relaxed);
-  if (!owner->IsCurrent(number)) ReleaseSlot(owner, slot);
+  if (!owner->IsCurrent(number)) ReleaseSlot(owner, record, slot);
 }
 
 }  // namespace
@@ -58,7 +59,7 @@ void UnregisterSlotOwner(uint32_t id) {
   SlotOwner* owner = Owners()[id];
   ForEachThreadRecord([owner, id](ThreadRecord* record) {
     ThreadSlot* slot = FindSlot(record, id);
-    if (slot != nullptr) ReleaseSlot(owner, slot);  // T16
+    if (slot != nullptr) ReleaseSlot(owner, record, slot);  // T16
   });
   Owners()[id] = nullptr;
 }

@@ -121,8 +121,8 @@ namespace varve {
 // unregister an owner, nor fill a slot.
 class SlotOwner {
  public:
-  // Releases the reference that a slot held on `pointer`.
-  virtual void ReleaseSlotPointer(void* pointer) = 0;
+  // Releases the reference that a slot of the record held on `pointer`.
+  virtual void ReleaseSlotPointer(ThreadRecord* record, void* pointer) = 0;
   // Returns true if a slot with `number` is valid. 0 is never valid.
   virtual bool IsCurrent(uint64_t number) const = 0;
 
@@ -210,8 +210,8 @@ inline void* TakeSlotPointer(ThreadSlot* slot) {
   return old;
 }
 
-// T13. Calls release(void*) for each pointer that it takes. Threads inside a
-// section drop their own slots.
+// T13. Calls release(record, pointer) for each pointer that it takes. Threads
+// inside a section drop their own slots.
 // REQUIRES: the owner's mutex is held, and the new number is already stored.
 template <typename Release>
 void ScrapeSlots(uint32_t id, Release release) {
@@ -230,7 +230,7 @@ void ScrapeSlots(uint32_t id, Release release) {
     ThreadSlot* slot = FindSlot(record, id);
     if (slot == nullptr) return;
     void* pointer = TakeSlotPointer(slot);
-    if (pointer != nullptr) release(pointer);
+    if (pointer != nullptr) release(record, pointer);
   });
 }
 

@@ -162,14 +162,15 @@ Status SearchItems(ColumnFamily* family, const CommitCheck::Family& items,
     // It may take long, so that it is outside of the critical section.
     const SuperVersionCache::Read read = super_versions.Begin();
     SuperVersion* const super_version = read.super_version;
-    super_version->Ref();
+    const uint32_t stripe = read.record->stripe;
+    super_version->refs.Ref(stripe);
     if (super_versions.End(read)) {
       status =
           SearchAll(*super_version, range, std::max(range.since, examined));
     } else {
       status = ClosedError();
     }
-    super_versions.Release(super_version);
+    super_versions.Release(super_version, stripe);
   }
   return status;
 }

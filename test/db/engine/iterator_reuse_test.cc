@@ -230,6 +230,29 @@ TEST_F(IteratorReuseTest, AnIteratorMayEndOnAnotherThread) {
   EXPECT_EQ(wrong, 0);
 }
 
+// Then its references are of that thread, and those before are released.
+TEST_F(IteratorReuseTest, AnIteratorMayBeRefreshedOnAnotherThread) {
+  Open();
+  Put("k", "0");
+  std::unique_ptr<Iterator> handed = db_->NewIterator({});
+  for (int round = 1; round <= 4; ++round) {
+    const std::string value = std::to_string(round);
+    Put("k", value);
+    if (round % 2 == 0) Flush();
+    std::thread([&] {
+      EXPECT_TRUE(Ok(handed->Refresh()));
+      handed->SeekToFirst();
+      EXPECT_EQ(handed->value().ToString(), value);
+    }).join();
+    if (round % 2 == 0) EXPECT_TRUE(Ok(handed->Refresh()));
+  }
+  std::thread([&] { handed.reset(); }).join();
+  CompactAll();
+  ASSERT_TRUE(Ok(db_->WaitForCompact()));
+  EXPECT_EQ(Property("num-live-versions"), 1u);
+  EXPECT_TRUE(Ok(db_->Close()));
+}
+
 // The first iterator cannot read them, and is not moved.
 TEST_F(IteratorReuseTest, UnreadableRangeDeletionsAreReadAgain) {
   FaultInjectionEnv env(Env::Default());

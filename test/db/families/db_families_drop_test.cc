@@ -6,6 +6,10 @@
 // Method: drops at every point of a family's life, with handles, iterators,
 // snapshots and jobs that outlive them; kills at once after a drop.
 
+#include <atomic>
+#include <thread>
+#include <vector>
+
 #include "test/testing/db/families_fixture.h"
 #include "test/testing/env/hook_env.h"
 #include "test/testing/env/pausing_env.h"
@@ -114,6 +118,68 @@ TEST_F(DbFamiliesDropTest, FilesGoWithTheLastUser) {
   EXPECT_EQ(GetIn("b", "k"), "v");
   ReopenAll();
   EXPECT_EQ(handles_.size(), 3u);
+}
+
+// The last iterator may end on any thread, while the handle goes.
+TEST_F(DbFamiliesDropTest, FilesGoWithTheLastOfManyThreadsIterators) {
+  OpenNew({});
+  for (int round = 0; round < 10; ++round) {
+    const std::string name = "victim" + std::to_string(round);
+    Create(name);
+    PutIn(name, "k", "v");
+    FlushOne(name);
+    std::vector<std::unique_ptr<Iterator>> iterators;
+    for (int i = 0; i < 12; ++i) {
+      iterators.push_back(db_->NewIterator({}, At(name)));
+    }
+    DropOne(name);
+    std::atomic<size_t> next{0};
+    std::vector<std::thread> threads;
+    for (int t = 0; t < 4; ++t) {
+      threads.emplace_back([&] {
+        for (size_t i = next++; i < iterators.size(); i = next++) {
+          iterators[i]->SeekToFirst();
+          EXPECT_TRUE(iterators[i]->Valid());
+          iterators[i].reset();
+        }
+      });
+    }
+    Release(name);
+    for (std::thread& thread : threads) thread.join();
+    AwaitRemovals();
+    EXPECT_EQ(TableFiles().size(), 0u);
+  }
+}
+
+TEST_F(DbFamiliesDropTest, FilesOfEachGoWithItsOwnLastIterator) {
+  OpenNew({"live"});
+  PutIn("live", "k", "v");
+  FlushOne("live");
+  for (const bool reversed : {false, true}) {
+    std::unique_ptr<Iterator> iterators[2];
+    for (int i = 0; i < 2; ++i) {
+      const std::string name = (reversed ? "b" : "a") + std::to_string(i);
+      Create(name);
+      PutIn(name, "k", "v");
+      FlushOne(name);
+      iterators[i] = db_->NewIterator({}, At(name));
+      DropOne(name);
+      Release(name);
+    }
+    AwaitRemovals();
+    EXPECT_EQ(TableFiles().size(), 3u);
+    EXPECT_TRUE(db_->Close().IsBusy());
+    db_->NewIterator({}, At("live")).reset();
+    iterators[reversed ? 1 : 0].reset();
+    AwaitRemovals();
+    EXPECT_EQ(TableFiles().size(), 2u);
+    std::unique_ptr<Iterator>& other = iterators[reversed ? 0 : 1];
+    other->SeekToFirst();
+    EXPECT_TRUE(other->Valid());
+    other.reset();
+    AwaitRemovals();
+    EXPECT_EQ(TableFiles().size(), 1u);
+  }
 }
 
 TEST_F(DbFamiliesDropTest, RecreatedNameIsAnotherFamily) {

@@ -9,6 +9,7 @@
 #include "test/testing/run_tool.h"
 #include "test/testing/test_headers.h"
 #include "varve/merge_operator.h"
+#include "varve/read_transaction.h"
 #include "varve/transaction_db.h"
 
 namespace varve::test {
@@ -308,6 +309,23 @@ TEST_F(FollowerTest, FollowsFamilies) {
   followed_.pop_back();
   CatchUp();
   delete created;
+}
+
+// A transaction may outlive its database, and keeps the SuperVersions of its
+// moment, also of a family that was dropped since.
+TEST_F(FollowerTest, MayEndBeforeATransactionOfADroppedFamily) {
+  OpenPrimaryWithFamilies();
+  PutIn(2, "k", "1");
+  OpenFollowerWithFamilies();
+  ReadTransaction read(follower_.get());
+  ASSERT_TRUE(Ok(primary_->DropColumnFamily(handles_[2])));
+  Put("a", "1");
+  ASSERT_TRUE(Ok(primary_->Flush(FlushOptions())));
+  CatchUp();
+  std::string value;
+  EXPECT_TRUE(Ok(read.Get({}, followed_[2], "k", &value)));
+  EndFollower();
+  EXPECT_FALSE(read.Get({}, "a", &value).ok());
 }
 
 TEST_F(FollowerTest, CountsMergeOperandsOnce) {

@@ -306,9 +306,12 @@ class ModelAtomic {
         {Kind::kExchangeIfEqual, word_, Encode(expected), Encode(value)}));
     return std::exchange(expected, before) == before;
   }
-  T fetch_add(T value) {
+  T fetch_add(T value, std::memory_order = {}) {
     return Decode(
         TsoExplorer::current()->Do({Kind::kAdd, word_, Encode(value), 0}));
+  }
+  T fetch_sub(T value, std::memory_order = {}) {
+    return fetch_add(static_cast<T>(-value));
   }
   // Uses the word as a mutex: Lock waits for 0 and sets 1, Unlock sets 0.
   void Lock() { TsoExplorer::current()->Do({Kind::kLock, word_, 0, 0}); }

@@ -86,7 +86,7 @@ class Owner final : public SlotOwner {
       state_ = new State(NewSlotNumber());
       // relaxed: the barrier of the scrape orders it.
       current_.store(state_->number, std::memory_order_relaxed);
-      ScrapeSlots(id_, [&during](void* pointer) {
+      ScrapeSlots(id_, [&during](ThreadRecord*, void* pointer) {
         if (during) during(static_cast<State*>(pointer));
         Release(pointer);
       });
@@ -94,7 +94,7 @@ class Owner final : public SlotOwner {
     Release(old);
   }
 
-  void ReleaseSlotPointer(void* pointer) override {
+  void ReleaseSlotPointer(ThreadRecord*, void* pointer) override {
     releases_++;
     Release(pointer);
   }
@@ -430,7 +430,7 @@ class ReadingOwner final : public SlotOwner {
  public:
   ReadingOwner() { id_ = RegisterSlotOwner(this); }
   ~ReadingOwner() { UnregisterSlotOwner(id_); }
-  void ReleaseSlotPointer(void* pointer) override {
+  void ReleaseSlotPointer(ThreadRecord*, void* pointer) override {
     const EpochGuard section;
     // As if another owner's install had just found the thread inside.
     if (!flag_set_) section.record()->unchecked_slots = true;
