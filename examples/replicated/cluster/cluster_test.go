@@ -139,6 +139,10 @@ func TestIsLinearizableWhateverHappens(t *testing.T) {
 			c.disks = true
 		}
 	}
+	flags := c.flags
+	if !testing.Short() {
+		c.flags = append(c.flags, "--balance-pause=3s")
+	}
 	c.prepare()
 	c.startFirst(3)
 	h := &history{begin: time.Now()}
@@ -172,6 +176,13 @@ func TestIsLinearizableWhateverHappens(t *testing.T) {
 	harm.log(t)
 	if c.network != nil {
 		t.Logf("%d packets passed on, %d not", c.network.passed.Load(), c.network.dropped.Load())
+	}
+	if !testing.Short() { // What is compared is where it belongs, and stays there.
+		c.flags = flags
+		for _, p := range c.nodes {
+			p.terminate()
+			c.start(p)
+		}
 	}
 	for _, p := range c.nodes {
 		c.await(p)

@@ -72,6 +72,9 @@ func (m *Machine) Update(entries []sm.Entry) ([]sm.Entry, error) {
 	if err != nil && m.Fatal != nil {
 		m.Fatal(err)
 	}
+	for i := range applied {
+		m.written.Add(uint64(len(applied[i].Cmd)))
+	}
 	return applied, err
 }
 

@@ -77,6 +77,7 @@ type Machine struct {
 	Fatal func(error)
 
 	applied atomic.Uint64 // The index of the last entry.
+	written atomic.Uint64 // Bytes of the proposals that were applied since New.
 
 	mutex sync.RWMutex // db is replaced and closed under it, and used below it.
 	db    storage.Database
@@ -100,13 +101,28 @@ func (m *Machine) Open(<-chan struct{}) (uint64, error) {
 		db.Close()
 		return 0, err
 	}
+	m.mutex.Lock() // Size may be asked by now.
 	m.db = db
+	m.mutex.Unlock()
 	m.applied.Store(index)
 	return index, nil
 }
 
 // Applied is the index of the last entry that was applied.
 func (m *Machine) Applied() uint64 { return m.applied.Load() }
+
+// Written is how many bytes the proposals had that were applied here since the start.
+func (m *Machine) Written() uint64 { return m.written.Load() }
+
+// Size is how many bytes the tables of the database have.
+func (m *Machine) Size() (uint64, error) {
+	m.mutex.RLock()
+	defer m.mutex.RUnlock()
+	if m.db == nil {
+		return 0, errClosed
+	}
+	return m.db.Size()
+}
 
 func applied(db storage.Database) (uint64, error) {
 	values, err := db.Get([][]byte{[]byte(indexKey)}, nil, 0)

@@ -139,6 +139,26 @@ func TestAppliesBatchesAndRemembersTheIndex(t *testing.T) {
 	f.close()
 }
 
+func TestCountsWhatIsWrittenAndStored(t *testing.T) {
+	f := open(t, t.TempDir())
+	defer f.close()
+	before := f.machine.Written()
+	entries := f.update(1, put("a", "1"), put("b", strings.Repeat("v", 1000)))
+	if written := f.machine.Written() - before; written != uint64(len(entries[0].Cmd)+len(entries[1].Cmd)) {
+		t.Fatal(written)
+	}
+	f.must(f.machine.db.Flush())
+	size, err := f.machine.Size()
+	f.must(err)
+	if size == 0 {
+		t.Fatal("nothing is stored")
+	}
+	f.must(f.machine.Close())
+	if _, err := f.machine.Size(); err == nil {
+		t.Fatal("the size of a closed machine")
+	}
+}
+
 func TestDeletesSayWhatWasThereInOrder(t *testing.T) {
 	f := open(t, t.TempDir())
 	f.update(1, put("a", "1"))

@@ -25,6 +25,7 @@ func (n *Node) control() {
 	var balanced time.Time
 	for n.wait(controlPause) {
 		if !n.leadsNow(directoryShard) || n.stopping.Load() {
+			n.balancer.rest()
 			continue
 		}
 		d, err := n.readDirectory()
@@ -98,6 +99,10 @@ func (n *Node) controlStep(d *Directory) error {
 	next := d.copy()
 	changed := next.heal(n.alive)
 	changed = n.introduce(next) || changed
+	balanced := ""
+	if n.balancer.pause > 0 || next.Move != nil {
+		balanced = n.balancer.step(time.Now(), next, n.observe(next))
+	}
 	var failure error
 	shards := next.shardNumbers()
 	inspected := n.inspectedNow(shards)
@@ -111,9 +116,12 @@ func (n *Node) controlStep(d *Directory) error {
 			failure = fmt.Errorf("shard %d: %w", shard, err)
 		}
 	}
-	if changed {
+	if changed || balanced != "" {
 		if err := n.propose(d.Revision, next); err != nil {
 			return err
+		}
+		if balanced != "" {
+			slog.Info(balanced)
 		}
 	}
 	return failure

@@ -24,6 +24,7 @@ type Directory struct {
 	LastReplica uint64                 // The highest number of a replica so far.
 	Nodes       map[uint64]*NodeRecord // By the node's number.
 	Places      map[uint64]*Place      // By shard; 0 is the directory.
+	Move        *Move                  `json:",omitempty"` // The one that balancing has begun.
 }
 
 // NodeRecord is a node of the cluster.
@@ -276,15 +277,21 @@ func (d *Directory) moveOne(from, to uint64) bool {
 		if shard == directoryShard || !contains(place.Targets, from) || contains(place.Targets, to) {
 			continue
 		}
-		for i, target := range place.Targets {
-			if target == from {
-				place.Targets[i] = to
-			}
-		}
-		sortNumbers(place.Targets)
+		d.retarget(shard, from, to)
 		return true
 	}
 	return false
+}
+
+// retarget replaces a target of a shard.
+func (d *Directory) retarget(shard, from, to uint64) {
+	targets := d.Places[shard].Targets
+	for i := range targets {
+		if targets[i] == from {
+			targets[i] = to
+		}
+	}
+	sortNumbers(targets)
 }
 
 // settled says whether the replicas of all shards are where they belong.

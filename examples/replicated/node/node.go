@@ -53,8 +53,9 @@ type Options struct {
 	MaxStaleness    time.Duration // Of what stale reads return; 0 for no limit.
 	MaxRequest      int           // Bytes of a request of a client.
 	TLS             PeerTLS
-	Memory          Memory // By PlanMemory.
-	ReserveBytes    uint64 // Free space of the disk, below which the node ends.
+	Memory          Memory        // By PlanMemory.
+	ReserveBytes    uint64        // Free space of the disk, below which the node ends.
+	BalancePause    time.Duration // Between two replicas that move to emptier nodes; 0: none moves.
 	// If it is not nil: is called when a database has failed, and does not return. What
 	// cannot go on waits in it, while others may call HandOver.
 	Fatal func(error)
@@ -109,6 +110,8 @@ type Node struct {
 
 	inspected   time.Time // When members were last compared; the loop `control` has it.
 	inspections int
+	balancer    balancer
+	room        atomic.Uint64 // Bytes for further replicas.
 
 	mutex   sync.RWMutex
 	local   map[uint64]*localReplica // By shard.
@@ -119,6 +122,7 @@ type Node struct {
 type localReplica struct {
 	id      uint64
 	machine *machine.Machine // Nil for the directory.
+	weight  atomic.Pointer[weight]
 }
 
 // leadership is what a replica here knows of its leader.
@@ -173,6 +177,7 @@ func Start(options Options) (*Node, error) {
 		peers:    peers{clients: map[string]*peer{}, dialing: map[string]*dialing{}},
 	}
 	n.directory.Store(&Directory{})
+	n.balancer.pause = options.BalancePause
 	if err := n.start(); err != nil {
 		n.Stop()
 		return nil, err
@@ -245,6 +250,7 @@ func (n *Node) start() error {
 	n.run(n.prove)
 	n.run(n.refresh)
 	n.run(n.watchDisk)
+	n.run(n.weigh)
 	n.run(n.control)
 	return nil
 }

@@ -326,6 +326,7 @@ type Status struct {
 	Revision uint64
 	Shards   map[uint64]ShardStatus
 	Stopping bool
+	Room     uint64 // Bytes for further replicas.
 	// Newer is set if the other node has an older one.
 	Newer *Directory
 	// Refused is why the other node is not heard: it is not who it says.
@@ -338,6 +339,9 @@ type ShardStatus struct {
 	Leader  uint64 // The leader's replica, 0 if it is not known.
 	Applied uint64
 	Steady  bool // Whether it leads, or has reached its leader.
+	// What it stores, and what is written to it in a second. Older programs do not weigh.
+	Weighed     bool
+	Bytes, Rate uint64
 }
 
 // Exchange tells each of two nodes of the other.

@@ -332,7 +332,7 @@ func (n *Node) status() Status {
 		Node: n.number, Cluster: n.cluster, Client: n.options.Client, Token: n.token,
 		Announce: n.options.Announce,
 		Revision: n.Directory().Revision, Shards: map[uint64]ShardStatus{},
-		Stopping: n.stopping.Load(),
+		Stopping: n.stopping.Load(), Room: n.room.Load(),
 	}
 	n.mutex.RLock()
 	defer n.mutex.RUnlock()
@@ -349,6 +349,9 @@ func (n *Node) statusHere(shard uint64, running *localReplica) ShardStatus {
 	}
 	if running.machine != nil {
 		one.Applied = running.machine.Applied()
+	}
+	if w := running.weight.Load(); w != nil {
+		one.Weighed, one.Bytes, one.Rate = true, uint64(w.bytes), uint64(w.rate)
 	}
 	return one
 }
@@ -530,8 +533,13 @@ func (n *Node) describe() []string {
 				led++
 			}
 		}
-		lines = append(lines, fmt.Sprintf("node=%d address=%s clients=%s state=%s replicas=%d leads=%d",
-			number, record.Address, record.Client, state, held, led))
+		bytes := uint64(0)
+		for shard := range d.Places {
+			one, _ := n.statusOf(number, shard)
+			bytes += one.Bytes
+		}
+		lines = append(lines, fmt.Sprintf("node=%d address=%s clients=%s state=%s replicas=%d leads=%d bytes=%d",
+			number, record.Address, record.Client, state, held, led, bytes))
 	}
 	for _, shard := range d.shardNumbers() {
 		place := d.Places[shard]
@@ -547,6 +555,9 @@ func (n *Node) describe() []string {
 		lines = append(lines, fmt.Sprintf("shard=%d leader=%d targets=%s replicas=%s", shard,
 			n.leaderNode(shard), strings.Trim(strings.ReplaceAll(fmt.Sprint(place.Targets), " ", ","), "[]"),
 			strings.Join(replicas, ",")))
+	}
+	if d.Move != nil {
+		lines = append(lines, "moving "+d.Move.String())
 	}
 	return append(lines, fmt.Sprintf("revision=%d settled=%t", d.Revision, d.settled()))
 }

@@ -118,6 +118,10 @@ func (n *Node) Metrics() string {
 			func(shard uint64, s ShardStatus) interface{} { return n.lag(shard, s.Applied) }},
 		{"varve_replica_age_seconds", "gauge", "Time since this node's replica had all acknowledged updates for certain; below 0 if not known.",
 			func(shard uint64, _ ShardStatus) interface{} { return n.age(shard).Seconds() }},
+		{"varve_replica_bytes", "gauge", "Bytes of tables of this node's replica.",
+			func(_ uint64, s ShardStatus) interface{} { return s.Bytes }},
+		{"varve_replica_written_bytes_per_second", "gauge", "Bytes that are written to this node's replica in a second, averaged over minutes.",
+			func(_ uint64, s ShardStatus) interface{} { return s.Rate }},
 	} {
 		p.describe(one.name, one.kind, one.help)
 		for _, shard := range sortedKeys(own.Shards) {

@@ -160,6 +160,8 @@ func (d *pebbleDatabase) Snapshot() (Snapshot, error) {
 	return &pebbleSnapshot{d, d.db.NewSnapshot()}, nil
 }
 
+func (d *pebbleDatabase) Size() (uint64, error) { return uint64(d.db.Metrics().Total().Size), nil }
+
 func (d *pebbleDatabase) Close() error {
 	if d.users.Add(-1) > 0 {
 		return nil

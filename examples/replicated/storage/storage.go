@@ -81,6 +81,8 @@ type Database interface {
 	Get(keys [][]byte, values [][]byte, limit int) ([][]byte, error)
 	// Snapshot is a moment that stays as it is while writes go on.
 	Snapshot() (Snapshot, error)
+	// Size is how many bytes its tables have. What is in memory only is not counted.
+	Size() (uint64, error)
 	Close() error
 }
 

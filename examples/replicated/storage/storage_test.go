@@ -6,6 +6,7 @@ package storage
 
 import (
 	"fmt"
+	"math/rand"
 	"testing"
 )
 
@@ -78,6 +79,30 @@ func TestReplacementIsTheOldOrTheNew(t *testing.T) {
 		expect(t, n, 1, value, 3)
 		expect(t, n, 2, "old", 3)
 	}
+	must(t, n.Close())
+}
+
+func TestTheSizeIsOfTheTables(t *testing.T) {
+	n := openNode(t, t.TempDir())
+	db, err := n.Open(1)
+	must(t, err)
+	size := func() uint64 {
+		t.Helper()
+		size, err := db.Size()
+		must(t, err)
+		return size
+	}
+	if size() != 0 {
+		t.Fatal("of an empty database: ", size())
+	}
+	noise := make([]byte, 1<<20)
+	rand.New(rand.NewSource(1)).Read(noise)
+	set(t, db, string(noise))
+	must(t, db.Flush())
+	if size() < 1<<20 || size() > 2<<20 {
+		t.Fatal("of a megabyte: ", size())
+	}
+	must(t, db.Close())
 	must(t, n.Close())
 }
 

@@ -271,6 +271,14 @@ func (d *varveDatabase) Snapshot() (Snapshot, error) {
 	return &varveSnapshot{db, C.varve_readtransaction_begin(db)}, nil
 }
 
+func (d *varveDatabase) Size() (uint64, error) {
+	size, ok := property(d.db, "varve.live-sst-files-size")
+	if !ok {
+		return 0, errors.New("varve: the size is not known")
+	}
+	return size, nil
+}
+
 func (d *varveDatabase) Close() error {
 	C.varve_close(d.db)
 	return nil

@@ -66,6 +66,10 @@ func (e *varveEngine) property(database, name string) (uint64, bool) {
 		return 0, false
 	}
 	defer C.varve_close(db)
+	return property(db, name)
+}
+
+func property(db *C.varve_t, name string) (uint64, bool) {
 	text := C.CString(name)
 	defer C.free(unsafe.Pointer(text))
 	a := C.call_property(db, text)

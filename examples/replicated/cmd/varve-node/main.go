@@ -49,6 +49,7 @@ func main() {
 	flag.Uint64Var(&options.SnapshotEntries, "snapshot-entries", 20000, "log entries after which the log is cut")
 	flag.DurationVar(&options.Timeout, "timeout", 3*time.Second, "of a request")
 	reserve := flag.Uint64("reserve-mib", 64, "mebibytes of the disk, a sixteenth of it at most: the node ends if less is free")
+	flag.DurationVar(&options.BalancePause, "balance-pause", 0, "between two replicas that move from full nodes to emptier ones by themselves; 0: none moves")
 	flag.DurationVar(&options.MaxStaleness, "max-staleness", 0, "of what stale reads return; 0 for no limit")
 	flag.StringVar(&options.ClockFile, "clock-file", "", "for tests: a file with a number of milliseconds by which this node's clock is wrong")
 	version := flag.Bool("version", false, "print the versions, and end")
