@@ -119,6 +119,36 @@ func TestABackupIsRestoredIntoANewCluster(t *testing.T) {
 	}
 }
 
+// By the steps of operating.md. Only the last ones have writes wait.
+func TestAClusterGetsMoreShards(t *testing.T) {
+	t.Parallel()
+	backups := "--backups=" + t.TempDir()
+	old := newCluster(t, 3, backups, "--round-ms=100")
+	for i := 0; i < *backupMegabytes; i++ {
+		old.fill(old.nodes[i%3], fmt.Sprintf("old-%d", i), 1000, 1000)
+	}
+	l := startLoad(old, 4, 50)
+	old.admin(old.nodes[0], "NODE.BACKUP", "before")
+	l.finish()
+	begin := time.Now()
+	last := old.admin(old.nodes[0], "NODE.BACKUP", "last", "before")
+	written := time.Since(begin)
+	old.end()
+	more := fmt.Sprint(2 * *shards)
+	c := newCluster(t, 3, backups, "--shards="+more, "--round-ms=100")
+	begin = time.Now()
+	restored := c.admin(c.nodes[0], "NODE.RESTORE", "last")
+	t.Logf("%d MB to %s shards: backup of what is new in %v, restored in %v", *backupMegabytes, more,
+		written.Round(time.Millisecond), time.Since(begin).Round(time.Millisecond))
+	if contents(restored) != contents(last) {
+		t.Fatalf("%s, not %s", contents(restored), contents(last))
+	}
+	l.c = c
+	l.nodes.Store(append([]*process(nil), c.nodes...))
+	l.checkWritten()
+	c.end()
+}
+
 // Each writer sets the keys of a chain in turn, by different nodes. A backup that
 // is of one moment has no later link that is ahead of an earlier one.
 func TestABackupOfManyNodesIsOfOneMoment(t *testing.T) {
