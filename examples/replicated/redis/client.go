@@ -61,7 +61,7 @@ type shown struct {
 	active                                    time.Time
 	noEvict, noTouch                          bool
 	protocol, commands                        int
-	buffered                                  int
+	buffered, requests                        int // Bytes.
 }
 
 func newClient(s *Server, conn net.Conn, clustered bool) *client {
@@ -311,12 +311,15 @@ func (c *client) receiveMore() {
 func (c *client) note(tasks []task) {
 	c.server.stats.commands.Add(uint64(len(tasks)))
 	last := shownName(tasks[len(tasks)-1].args)
-	memory := c.parser.Memory()
+	memory, requests := c.parser.Memory(), 0
+	for i := range tasks {
+		requests += tasks[i].size
+	}
 	c.mutex.Lock()
 	defer c.mutex.Unlock()
 	c.shown.active = time.Now()
 	c.shown.commands += len(tasks)
-	c.shown.buffered = memory
+	c.shown.buffered, c.shown.requests = memory, requests
 	if c.shown.last != string(last) {
 		c.shown.last = string(last[:min(len(last), 64)])
 	}
@@ -326,7 +329,7 @@ func (c *client) note(tasks []task) {
 // name.
 func shownName(words [][]byte) []byte {
 	known := find(words[0])
-	if known == nil || !known.hasParts || len(words) < 2 {
+	if known == nil || known.parts == nil || len(words) < 2 {
 		return words[0]
 	}
 	return append(append([]byte(known.name), '|'), words[1]...)

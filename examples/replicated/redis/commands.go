@@ -21,11 +21,11 @@ type command struct {
 	kind             kind
 	minimum, maximum int
 	right            Right
-	refused          bool // Unless an option allows it.
-	immediate        bool // Not queued by MULTI.
-	notInTransaction bool // It could not be done with the others at once.
-	hasParts         bool // The second word says what to do.
-	headsOnly        bool // It needs no values, only whether there are some.
+	refused          bool     // Unless an option allows it.
+	immediate        bool     // Not queued by MULTI.
+	notInTransaction bool     // It could not be done with the others at once.
+	parts            []string // If the second word says what to do: these words.
+	headsOnly        bool     // It needs no values, only whether there are some.
 	// The words that are keys: the first, the last (-1 is the last word), and
 	// the distance. 0 is for none.
 	firstKey, lastKey, keyStep int
@@ -54,13 +54,16 @@ func (k *command) eachKey(words [][]byte, do func(key []byte)) {
 }
 
 // names are of all commands, in order.
-func names() []string {
-	var names []string
-	for name := range commands {
-		names = append(names, name)
+func names() []string { return sorted(commands) }
+
+// sorted are the words that are keys of a map, in order.
+func sorted[Value any](of map[string]Value) []string {
+	var words []string
+	for word := range of {
+		words = append(words, word)
 	}
-	sort.Strings(names)
-	return names
+	sort.Strings(words)
+	return words
 }
 
 // operator stands for the commands that the store does itself.

@@ -38,8 +38,9 @@ func init() {
 	addLocal("hello", 1, 0, rightNone, (*client).hello, "connection", "Agrees on the version of the protocol.")
 	commands["auth"].notInTransaction, commands["hello"].notInTransaction = true, true
 	addLocal("client", 2, 0, RightRead, (*client).client, "connection", "Names, lists and closes connections.")
-	commands["client"].hasParts = true
+	commands["client"].parts = sorted(clientCommands)
 	addLocal("acl", 2, 2, RightRead, (*client).acl, "server", "Returns the name of the user.")
+	commands["acl"].parts = []string{"whoami"}
 	addLocal("readonly", 1, 1, RightRead, setStale(true), "cluster", "Has reads answered by this node alone.")
 	addLocal("readwrite", 1, 1, RightRead, setStale(false), "cluster", "Has reads see all writes before.")
 	addLocal("node.staleness", 1, 1, RightRead, (*client).staleness, "cluster",
@@ -217,24 +218,23 @@ func (c *client) hello(t *task) {
 
 func (c *client) acl(t *task) {
 	if !strings.EqualFold(string(t.args[1]), "whoami") {
-		c.unknownSub(t, "whoami")
+		c.unknownSub(t)
 		return
 	}
 	c.out.BulkString(c.user.Name)
 }
 
-// unknownSub answers a second word that is not one of the known ones. HELP lists
-// these.
-func (c *client) unknownSub(t *task, known ...string) {
+// unknownSub answers a second word that is not one of the command's parts. HELP
+// lists these.
+func (c *client) unknownSub(t *task) {
 	name := strings.ToUpper(t.command.name)
 	if !strings.EqualFold(string(t.args[1]), "help") {
 		c.fail(fmt.Sprintf("ERR unknown subcommand '%.64s'. Try %s HELP.", t.args[1], name))
 		return
 	}
-	sort.Strings(known)
-	c.out.Array(1 + len(known))
+	c.out.Array(1 + len(t.command.parts))
 	c.out.Status(name + " <subcommand> [<argument> ...]. Subcommands are:")
-	for _, one := range known {
+	for _, one := range t.command.parts {
 		c.out.Status(strings.ToUpper(one))
 	}
 }
@@ -274,11 +274,7 @@ func (c *client) client(t *task) {
 	sub, known := clientCommands[strings.ToLower(string(t.args[1]))]
 	switch {
 	case !known:
-		var names []string
-		for name := range clientCommands {
-			names = append(names, name)
-		}
-		c.unknownSub(t, names...)
+		c.unknownSub(t)
 	case len(t.args) < sub.minimum || sub.maximum > 0 && len(t.args) > sub.maximum:
 		c.fail(wrongNumber("client|" + strings.ToLower(string(t.args[1]))))
 	case c.user.Right < sub.right:
@@ -377,10 +373,10 @@ func (c *client) describe() string {
 	}
 	now := time.Now()
 	return fmt.Sprintf("id=%d addr=%s laddr=%s fd=-1 name=%s age=%d idle=%d flags=%s db=0 sub=0 psub=0 ssub=0 "+
-		"multi=-1 qbuf=%d qbuf-free=0 argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=%d events=r "+
+		"multi=-1 qbuf=%d qbuf-free=%d argv-mem=0 multi-mem=0 rbs=0 rbp=0 obl=0 oll=0 omem=0 tot-mem=%d events=r "+
 		"cmd=%s user=%s redir=-1 resp=%d lib-name=%s lib-ver=%s tot-cmds=%d",
 		c.id, c.conn.RemoteAddr(), c.conn.LocalAddr(), c.shown.name, int(now.Sub(c.began).Seconds()),
-		int(now.Sub(c.shown.active).Seconds()), flags, c.shown.buffered, c.shown.buffered,
+		int(now.Sub(c.shown.active).Seconds()), flags, c.shown.requests, max(0, c.shown.buffered-c.shown.requests), c.shown.buffered,
 		printable(strings.ToLower(c.shown.last)), c.shown.user, c.shown.protocol, c.shown.library,
 		c.shown.libraryVersion, c.shown.commands)
 }
@@ -510,6 +506,10 @@ func (c *client) kill(t *task) {
 			c.fail(complaint)
 			return
 		}
+	}
+	if f.user != "" && !c.server.options.Users.knows(f.user) {
+		c.fail(fmt.Sprintf("ERR No such user '%.64s'", f.user))
+		return
 	}
 	count := int64(0)
 	for _, other := range c.server.others() {

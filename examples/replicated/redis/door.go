@@ -80,7 +80,7 @@ func (n *ClusterNode) String() string {
 
 func init() {
 	addLocal("cluster", 2, 0, RightRead, (*client).cluster, "cluster", "Describes the nodes and their slots.")
-	commands["cluster"].hasParts = true
+	commands["cluster"].parts = sorted(clusterCommands)
 	addLocal("asking", 1, 1, RightRead, func(c *client, _ *task) {
 		if c.clustered {
 			c.out.Status("OK") // No node answers ASK, so that there is nothing to do.
@@ -192,11 +192,7 @@ func (c *client) cluster(t *task) {
 		c.fail(noCluster)
 		return
 	case !known:
-		var names []string
-		for name := range clusterCommands {
-			names = append(names, name)
-		}
-		c.unknownSub(t, names...)
+		c.unknownSub(t)
 		return
 	case len(t.args) != part.words:
 		c.fail(wrongNumber("cluster|" + name))

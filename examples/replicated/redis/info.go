@@ -19,9 +19,8 @@ func init() {
 	addLocal("info", 1, 0, RightRead, (*client).info, "server", "Describes this node.")
 	addLocal("config", 2, 0, RightAdmin, (*client).config, "server", "Returns this node's limits.")
 	addLocal("command", 1, 0, RightRead, (*client).commands, "server", "Describes the commands.")
-	for _, name := range []string{"config", "command"} {
-		commands[name].hasParts = true
-	}
+	commands["config"].parts = []string{"get", "resetstat", "set"}
+	commands["command"].parts = []string{"count", "docs", "getkeys", "info", "list"}
 }
 
 // usage counts the calls of a command. The time of commands that are done together
@@ -96,7 +95,7 @@ func (s *Server) sections(clustered bool) []section {
 			line("total_net_output_bytes:%d", s.stats.sent.Load()),
 			line("keyspace_hits:%d", s.stats.hits.Load()), line("keyspace_misses:%d", s.stats.misses.Load()),
 			line("expired_keys:%d", s.stats.expired.Load()), "evicted_keys:0"}},
-		{"Replication", []string{"role:master", "connected_slaves:0"}},
+		{"Replication", []string{"role:master", "connected_slaves:0", "master_repl_offset:0"}},
 		{"CPU", []string{"used_cpu_sys:" + seconds(used.Stime), "used_cpu_user:" + seconds(used.Utime)}},
 		{"Cluster", []string{line("cluster_enabled:%d", enabled)}},
 		{"Keyspace", nil},
@@ -173,14 +172,17 @@ func (c *client) config(t *task) {
 		c.out.Status("OK")
 	case sub == "set" && len(t.args) > 3 && len(t.args)%2 == 0:
 		c.configSet(t)
-	case sub == "set" || sub == "rewrite":
+	case sub == "set":
+		c.fail(wrongNumber("config|set"))
+	case sub == "rewrite":
 		c.fail("ERR settings are options of the program varve-node")
 	default:
-		c.unknownSub(t, "get", "resetstat", "set")
+		c.unknownSub(t)
 	}
 }
 
-func (c *client) configGet(t *task) {
+// settings are what CONFIG GET returns.
+func (c *client) settings() map[string]string {
 	options := &c.server.options
 	enabled, listener := "no", c.server.Addr()
 	if c.clustered {
@@ -195,6 +197,11 @@ func (c *client) configGet(t *task) {
 	for name, value := range c.server.slow.settings() {
 		settings[name] = strconv.FormatInt(value.Load(), 10)
 	}
+	return settings
+}
+
+func (c *client) configGet(t *task) {
+	settings := c.settings()
 	var names []string
 	for name := range settings {
 		for _, pattern := range t.args[2:] {
@@ -229,7 +236,7 @@ func (c *client) commands(t *task) {
 	case "count":
 		c.out.Int(int64(len(names)))
 	case "list":
-		c.strings(names)
+		c.listCommands(given)
 	case "info":
 		if len(given) == 0 {
 			given = names
@@ -246,8 +253,45 @@ func (c *client) commands(t *task) {
 	case "getkeys":
 		c.getKeys(t)
 	default:
-		c.unknownSub(t, "count", "docs", "getkeys", "info", "list")
+		c.unknownSub(t)
 	}
+}
+
+// listCommands answers with the names of all commands and of their parts, or of those
+// that a filter takes.
+func (c *client) listCommands(words []string) {
+	takes := func(*command, string) bool { return true }
+	switch {
+	case len(words) == 0:
+	case len(words) != 3 || words[0] != "filterby":
+		c.fail(syntaxError)
+		return
+	case words[1] == "aclcat":
+		takes = func(known *command, _ string) bool { return known.group == words[2] }
+	case words[1] == "pattern":
+		takes = func(_ *command, name string) bool { return matches([]byte(words[2]), []byte(name)) }
+	case words[1] == "module": // There are none.
+		takes = func(*command, string) bool { return false }
+	default:
+		c.fail(syntaxError)
+		return
+	}
+	var found []string
+	for _, name := range names() {
+		known, all := commands[name], []string{name}
+		for _, part := range known.parts {
+			all = append(all, name+"|"+part)
+		}
+		if known.parts != nil {
+			all = append(all, name+"|help")
+		}
+		for _, one := range all {
+			if takes(known, one) {
+				found = append(found, one)
+			}
+		}
+	}
+	c.strings(found)
 }
 
 var kindFlags = map[kind][]string{reads: {"readonly"}, writes: {"write"}, local: {"fast"}}

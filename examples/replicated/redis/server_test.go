@@ -70,7 +70,7 @@ func TestAnswersAsRedisDoes(t *testing.T) {
 		{"KEYS *", "-ERR 'keys' is refused, because it is expensive or destroys data. Node option: --allow-commands"},
 		{"FLUSHALL", "-ERR 'flushall' is refused, because it is expensive or destroys data. Node option: --allow-commands"},
 		{"NODE.STATUS x", `*["NODE.STATUS" "x"]`}, {"CONFIG GET databases", `*["databases" "1"]`}, {"CONFIG GET nothing", "*[]"},
-		{"CONFIG SET a b", "-ERR settings are options of the program varve-node"}, {"ACL WHOAMI", `"default"`},
+		{"CONFIG SET a b", "-ERR Unknown option or number of arguments for CONFIG SET - 'a'"}, {"ACL WHOAMI", `"default"`},
 		{"AUTH x", "-ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"},
 		{"AUTH default x", "+OK"}, {"AUTH other x", "-WRONGPASS invalid username-password pair or user is disabled."},
 		{"CLIENT SETNAME me", "+OK"}, {"CLIENT GETNAME", `"me"`}, {"CLIENT SETNAME 'a b'", "-" + badName}, {"CLIENT ID", ":1"},
@@ -92,6 +92,7 @@ func TestAnswersAsRedisDoes(t *testing.T) {
 	for request, pattern := range map[string]string{
 		"TIME":                 `^\*\["\d+" "\d+"\]$`,
 		"INFO server":          `redis_version:7\.2\.0.*engine:test`,
+		"INFO replication":     `role:master.*master_repl_offset:0`,
 		"INFO":                 `# Clients.*connected_clients:1.*# Stats.*# Extra.*a:b`,
 		"CLIENT LIST":          `id=1 addr=127\.0\.0\.1:\d+ .*cmd=client\|list user=default .*resp=3`,
 		"CLIENT LIST TYPE foo": `Unknown client type`,
@@ -417,6 +418,7 @@ func TestSmallThingsAreAsInRedis(t *testing.T) {
 		{"INCRBYFLOAT a -Infinity", "-ERR increment would produce NaN or Infinity"},
 		{"INCRBYFLOAT a nan", "-ERR value is not a valid float"},
 		{"CLIENT KILL TYPE wrong", "-ERR Unknown client type 'wrong'"}, {"CLIENT KILL TYPE pubsub", ":0"},
+		{"CLIENT KILL USER wrong", "-ERR No such user 'wrong'"}, {"CLIENT KILL USER default", ":0"},
 	} {
 		c.expect(one[0], one[1])
 	}
@@ -429,6 +431,66 @@ func TestSmallThingsAreAsInRedis(t *testing.T) {
 		t.Error(text)
 	}
 	if text := c.ask("INFO"); strings.Contains(text, "cmdstat_") {
+		t.Error(text)
+	}
+}
+
+func TestCommandListTakesFilters(t *testing.T) {
+	c := serve(t, nil).dial()
+	for _, one := range [][2]string{
+		{"COMMAND LIST wrong", "-ERR syntax error"}, {"COMMAND LIST FILTERBY pattern", "-ERR syntax error"},
+		{"COMMAND LIST FILTERBY wrong set", "-ERR syntax error"}, {"COMMAND LIST x y z", "-ERR syntax error"},
+		{"COMMAND LIST FILTERBY pattern get", `*["get"]`}, {"COMMAND LIST FILTERBY PATTERN missing*", "*[]"},
+		{"COMMAND LIST FILTERBY pattern config*", `*["config" "config|get" "config|resetstat" "config|set" "config|help"]`},
+		{"COMMAND LIST FILTERBY pattern cl*help", `*["client|help" "cluster|help"]`},
+		{"COMMAND LIST FILTERBY aclcat transactions", `*["discard" "exec" "multi" "unwatch" "watch"]`},
+		{"COMMAND LIST FILTERBY aclcat scripting", "*[]"}, {"COMMAND LIST FILTERBY module any", "*[]"},
+	} {
+		c.expect(one[0], one[1])
+	}
+	all := c.ask("COMMAND LIST")
+	for _, name := range []string{`"set"`, `"client|list"`, `"client|help"`, `"acl|whoami"`, `"slowlog|get"`} {
+		if !strings.Contains(all, name) {
+			t.Errorf("%s is not in %s", name, all)
+		}
+	}
+}
+
+func TestClientListHasTheBytesOfTheRequest(t *testing.T) {
+	c := serve(t, nil).dial()
+	for request, bytes := range map[string]int{
+		"*2\r\n$6\r\nclient\r\n$4\r\nlist\r\n":         26,
+		"*2\r\n$6\r\nclient\r\n$4\r\ninfo\r\n":         26,
+		"PING\r\n*2\r\n$6\r\nclient\r\n$4\r\nlist\r\n": 32,
+	} {
+		c.send(request)
+		if strings.HasPrefix(request, "PING") {
+			c.next("+PONG")
+		}
+		text, err := c.one()
+		if err != nil || !strings.Contains(text, fmt.Sprintf(" qbuf=%d qbuf-free=4", bytes)) {
+			t.Error(text, err)
+		}
+	}
+}
+
+func TestCommandsOfTransactionsAreCounted(t *testing.T) {
+	c := serve(t, nil).dial()
+	for _, one := range [][2]string{
+		{"MULTI", "+OK"}, {"SET a 1", "+QUEUED"}, {"SET a 2 EX 0", "+QUEUED"}, {"ECHO x", "+QUEUED"}, {"EXEC", ""},
+		{"MULTI", "+OK"}, {"GET a", "+QUEUED"}, {"DISCARD", "+OK"},
+	} {
+		if got := c.ask("%s", one[0]); one[1] != "" && got != one[1] {
+			t.Error(one[0], got)
+		}
+	}
+	text := c.ask("INFO commandstats")
+	for _, line := range []string{`cmdstat_echo:calls=1,.*rejected_calls=0`, `cmdstat_set:calls=1,.*rejected_calls=1`, `cmdstat_exec:calls=1,`} {
+		if !regexp.MustCompile(line).MatchString(text) {
+			t.Errorf("%s is not in %s", line, text)
+		}
+	}
+	if strings.Contains(text, "cmdstat_get:") {
 		t.Error(text)
 	}
 }

@@ -35,7 +35,7 @@ const (
 
 func init() {
 	addLocal("slowlog", 2, 3, RightAdmin, (*client).slowLog, "server", "Returns the commands that took long.")
-	commands["slowlog"].hasParts = true
+	commands["slowlog"].parts = []string{"get", "len", "reset"}
 }
 
 // settings are those of CONFIG.
@@ -130,26 +130,39 @@ func (c *client) slowLog(t *task) {
 			c.out.BulkString(one.name)
 		}
 	default:
-		c.unknownSub(t, "get", "len", "reset")
+		c.unknownSub(t)
 	}
 }
 
 // configSet sets all that is given or nothing.
 func (c *client) configSet(t *task) {
-	settings := c.server.slow.settings()
+	settings, all := c.server.slow.settings(), c.settings()
 	values := map[string]int64{}
+	given := map[string]bool{}
+	for words := t.args[2:]; len(words) > 0; words = words[2:] {
+		name := strings.ToLower(string(words[0]))
+		if given[name] {
+			c.refuseSetting(name, "duplicate parameter")
+			return
+		}
+		given[name] = true
+	}
 	for words := t.args[2:]; len(words) > 0; words = words[2:] {
 		name := strings.ToLower(string(words[0]))
 		value, err := strconv.ParseInt(string(words[1]), 10, 64)
+		_, known := all[name]
 		switch {
+		case !known:
+			c.fail(fmt.Sprintf("ERR Unknown option or number of arguments for CONFIG SET - '%.64s'", name))
+			return
 		case settings[name] == nil:
-			c.fail("ERR settings are options of the program varve-node")
+			c.refuseSetting(name, "can't set immutable config, which is an option of the program varve-node")
 			return
 		case err != nil:
-			c.fail(fmt.Sprintf("ERR CONFIG SET failed (possibly related to argument '%s') - argument couldn't be parsed into an integer", name))
+			c.refuseSetting(name, "argument couldn't be parsed into an integer")
 			return
 		case value < -1 || value < 0 && name == "slowlog-max-len" || value > 1<<40:
-			c.fail(fmt.Sprintf("ERR CONFIG SET failed (possibly related to argument '%s') - argument is out of range", name))
+			c.refuseSetting(name, "argument is out of range")
 			return
 		}
 		values[name] = value
@@ -158,4 +171,8 @@ func (c *client) configSet(t *task) {
 		settings[name].Store(value)
 	}
 	c.out.Status("OK")
+}
+
+func (c *client) refuseSetting(name, why string) {
+	c.fail(fmt.Sprintf("ERR CONFIG SET failed (possibly related to argument '%.64s') - %s", name, why))
 }

@@ -48,10 +48,13 @@ func TestSlowCommandsAreListed(t *testing.T) {
 	c.expect("SLOWLOG RESET", "+OK")
 	c.expect("SLOWLOG LEN", ":0")
 	for request, answer := range map[string]string{
-		"CONFIG SET maxmemory 1":               "-ERR settings are options of the program varve-node",
+		"CONFIG SET maxmemory 1":               "-ERR CONFIG SET failed (possibly related to argument 'maxmemory') - can't set immutable config, which is an option of the program varve-node",
+		"CONFIG SET maxmemory 1 MAXMEMORY 2":   "-ERR CONFIG SET failed (possibly related to argument 'maxmemory') - duplicate parameter",
+		"CONFIG SET maxmemory":                 "-ERR wrong number of arguments for 'config|set' command",
+		"CONFIG REWRITE":                       "-ERR settings are options of the program varve-node",
 		"CONFIG SET slowlog-max-len many":      "-ERR CONFIG SET failed (possibly related to argument 'slowlog-max-len') - argument couldn't be parsed into an integer",
 		"CONFIG SET slowlog-max-len -1":        "-ERR CONFIG SET failed (possibly related to argument 'slowlog-max-len') - argument is out of range",
-		"CONFIG SET slowlog-max-len 9 other 1": "-ERR settings are options of the program varve-node",
+		"CONFIG SET slowlog-max-len 9 other 1": "-ERR Unknown option or number of arguments for CONFIG SET - 'other'",
 	} {
 		c.expect(request, answer)
 	}

@@ -4,6 +4,7 @@ package redis
 import (
 	"fmt"
 	"strings"
+	"time"
 
 	"varve.example/replicated/machine"
 	"varve.example/replicated/storage"
@@ -187,6 +188,7 @@ func (c *client) exec(*task) {
 		return
 	}
 	defer c.endTransaction()
+	begin := time.Now()
 	if q.failed {
 		c.fail("EXECABORT Transaction discarded because of previous errors.")
 		return
@@ -231,6 +233,7 @@ func (c *client) exec(*task) {
 			return
 		}
 	}
+	c.server.count(q.tasks, time.Since(begin))
 	c.out.Array(len(q.tasks))
 	for i := range q.tasks {
 		t := &q.tasks[i]

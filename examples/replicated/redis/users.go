@@ -81,6 +81,14 @@ func (u *Users) Reload() error {
 
 func (u *Users) get(name string) *User { return (*u.byName.Load())[name] }
 
+// knows says whether there is such a user. Without passwords there is one.
+func (u *Users) knows(name string) bool {
+	if u == nil {
+		return name == defaultUser
+	}
+	return u.get(name) != nil
+}
+
 // check returns the user if the password is one of theirs. The time it takes
 // does not depend on how much of a password is right, or on whether there is
 // such a user.
