@@ -39,7 +39,7 @@ func init() {
 	commands["auth"].notInTransaction, commands["hello"].notInTransaction = true, true
 	addLocal("client", 2, 0, RightRead, (*client).client, "connection", "Names, lists and closes connections.")
 	commands["client"].parts = sorted(clientCommands)
-	addLocal("acl", 2, 2, RightRead, (*client).acl, "server", "Returns the name of the user.")
+	addLocal("acl", 2, 0, RightRead, (*client).acl, "server", "Returns the name of the user.")
 	commands["acl"].parts = []string{"whoami"}
 	addLocal("readonly", 1, 1, RightRead, setStale(true), "cluster", "Has reads answered by this node alone.")
 	addLocal("readwrite", 1, 1, RightRead, setStale(false), "cluster", "Has reads see all writes before.")
@@ -217,11 +217,14 @@ func (c *client) hello(t *task) {
 }
 
 func (c *client) acl(t *task) {
-	if !strings.EqualFold(string(t.args[1]), "whoami") {
+	switch {
+	case !strings.EqualFold(string(t.args[1]), "whoami"):
 		c.unknownSub(t)
-		return
+	case len(t.args) > 2:
+		c.fail(wrongNumber("acl|whoami"))
+	default:
+		c.out.BulkString(c.user.Name)
 	}
-	c.out.BulkString(c.user.Name)
 }
 
 // unknownSub answers a second word that is not one of the command's parts. HELP

@@ -71,6 +71,7 @@ func TestAnswersAsRedisDoes(t *testing.T) {
 		{"FLUSHALL", "-ERR 'flushall' is refused, because it is expensive or destroys data. Node option: --allow-commands"},
 		{"NODE.STATUS x", `*["NODE.STATUS" "x"]`}, {"CONFIG GET databases", `*["databases" "1"]`}, {"CONFIG GET nothing", "*[]"},
 		{"CONFIG SET a b", "-ERR Unknown option or number of arguments for CONFIG SET - 'a'"}, {"ACL WHOAMI", `"default"`},
+		{"ACL WHOAMI x", "-ERR wrong number of arguments for 'acl|whoami' command"}, {"ACL SETUSER x on", "-ERR unknown subcommand 'SETUSER'. Try ACL HELP."},
 		{"AUTH x", "-ERR AUTH <password> called without any password configured for the default user. Are you sure your configuration is correct?"},
 		{"AUTH default x", "+OK"}, {"AUTH other x", "-WRONGPASS invalid username-password pair or user is disabled."},
 		{"CLIENT SETNAME me", "+OK"}, {"CLIENT GETNAME", `"me"`}, {"CLIENT SETNAME 'a b'", "-" + badName}, {"CLIENT ID", ":1"},
