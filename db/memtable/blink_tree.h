@@ -46,7 +46,10 @@
 //    read a node: load `version`, acquire; the word, acquire; `high`, relaxed;
 //    the slots, acquire; `next`, acquire, if needed; `version` again, relaxed.
 //    If `version` has changed, read the node again. Readers ignore the locked
-//    bit.
+//    bit. To find a key's place, count the prefixes below the key's in all
+//    slots, also free ones, acquire; then load the word again, relaxed. If that
+//    is not the word from before, unlocked, do not use the count, but search
+//    the slots of the word from before in their order.
 // T6 step right: if the key is above the low key of `next`, go to that node.
 // T7 prefetch, for an iterator: near the end of its copy of a node, read the
 //    word of `next` and some of its slots, acquire, as hints. They are only
@@ -62,9 +65,12 @@
 //    that a split has freed is refilled only after the split's store of
 //    `version`.
 // I5 From any node whose low key is below the key, T6 leads to the key's place.
-//
 // I6 `reference_` changes once, before any slot is filled, so all prefixes are
 //    relative to one key.
+// I7 In a node that no thread owns, no free slot has a prefix below that of a
+//    key that belongs in the node. A slot that was never filled has the highest
+//    prefix. One that a split has freed has the prefix of a key that was moved,
+//    which is at least `high`.
 //
 // *Why each order is needed.*
 // T0 pairs with itself and with T5: a thread that computes a prefix sees the
@@ -73,7 +79,9 @@
 //    and the memory that its item points to.
 // T2's slots pair with T5's: a thread that reads a refilled slot sees, when it
 //    reads `version` again, that it has changed (I4). So that second load may
-//    be relaxed.
+//    be relaxed. A thread that counts a slot that an insert has filled sees,
+//    when it loads the word again, that the word is locked or has changed. So
+//    that load may be relaxed, too.
 // T3's word pairs with T5's, which is read before `high` and `next`: a thread
 //    that misses the upper half sees the link to it.
 // T3's `version` pairs with T5's first load: a thread that reads the new
@@ -111,6 +119,9 @@
 // B11 A node is split between T7's read of the word and its reads of slots.
 //    The iterator prefetches entries that it does not come to, and returns
 //    none.
+// B12 A reader counts a slot that an insert has filled, and the word that it
+//    loaded does not have that slot. Its rank is one too high. It finds that
+//    the word is locked or has changed, and searches in order.
 //
 // *Freshness and progress.* A read that starts after an Insert returned
 // (happens-before) finds the reference, and its entry: every word that it reads
@@ -143,6 +154,7 @@ enum class BlinkPoint : uint8_t {
   kParentLess,   // T4: before it begins.
   kWordRead,     // T5: version and word are loaded.
   kBoundRead,    // T5: `high` is loaded, if needed.
+  kCounted,      // T5: the prefixes below are counted.
   kSlotsRead,    // T5: all is loaded, except the version again.
 };
 struct NoBlinkPause {
@@ -261,7 +273,16 @@ class BasicBlinkTree {
   // Returns the reference, which is the entry if there is none yet.
   const char* ReferenceFor(const char* entry);
   bool LowIsBelow(const Node* node, const Target& t) const;
+  template <bool kIsLeaf>
   size_t Rank(const Node* node, uint64_t word, const Target& t) const;
+  template <bool kIsLeaf>
+  size_t RankInCopy(const Node* node, uint64_t word, const Target& t) const;
+  size_t CountBelow(const Node* node, const Target& t) const;
+  template <bool kIsLeaf>
+  size_t RankFrom(size_t below, const Node* node, uint64_t word,
+                  const Target& t) const;
+  size_t SearchRank(const Node* node, uint64_t word, const Target& t,
+                    size_t rank) const;
   size_t RankAmongEqual(const Node* node, uint64_t word, size_t from,
                         const Target& t) const;
   Node* RightOf(const Node* node, const Target& t) const;

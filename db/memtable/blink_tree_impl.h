@@ -27,7 +27,12 @@ struct alignas(64) BlinkNode {
   static constexpr uint64_t kEmptyWord = 0xDCBA9876543210;
   static constexpr uint64_t kNoBound = ~uint64_t{0};
 
-  explicit BlinkNode(uint32_t node_level) : level(node_level) {}
+  explicit BlinkNode(uint32_t node_level) : level(node_level) {
+    // relaxed: the store that makes the node known publishes them.
+    for (std::atomic<uint64_t>& prefix : prefixes) {
+      prefix.store(kNoBound, std::memory_order_relaxed);
+    }
+  }
 
   static size_t Count(uint64_t word) { return word >> kCountShift & 15; }
   static size_t Slot(uint64_t word, size_t rank) {
@@ -167,25 +172,78 @@ inline bool BasicBlinkTree<Pause>::LowIsBelow(const Node* node,
 }
 
 // Returns how many keys of the word are below the target. The first key of an
-// inner node always counts as below.
+// inner node always counts as below. REQUIRES: as CountBelow, this thread owns
+// the node, and the target belongs there.
 template <typename Pause>
+template <bool kIsLeaf>
 inline size_t BasicBlinkTree<Pause>::Rank(const Node* node, uint64_t word,
                                           const Target& t) const {
-  const size_t count = Node::Count(word);
-  size_t rank = node->level == 0 ? 0 : 1;
-  if (rank >= count) return rank;
-  // Without unpredictable branches: see LowerBoundPrefix.
-  for (size_t left = count - rank; left > 1;) {
-    const size_t half = left / 2;
-    const bool below = node->Prefix(word, rank + half - 1) < t.prefix;
-    rank += half & (size_t{0} - below);
-    left -= half;
+  return RankFrom<kIsLeaf>(CountBelow(node, t), node, word, t);
+}
+
+// The same for a thread that does not own the node. `word` may be locked. If
+// the node was split, the result means nothing.
+template <typename Pause>
+template <bool kIsLeaf>
+inline size_t BasicBlinkTree<Pause>::RankInCopy(const Node* node, uint64_t word,
+                                                const Target& t) const {
+  const size_t below = CountBelow(node, t);
+  Pause::At(BlinkPoint::kCounted);
+  // relaxed: see "Why", T2's slots.
+  if (node->word.load(std::memory_order_relaxed) != (word & ~Node::kLocked))
+      [[unlikely]] {
+    return SearchRank(node, word, t, kIsLeaf ? 0 : 1);  // B12
   }
-  rank += node->Prefix(word, rank) < t.prefix;
-  // If all are below the target, none is equal, and any rank can be read.
-  const uint64_t prefix = node->Prefix(word, rank < count ? rank : rank - 1);
-  if (prefix != t.prefix) [[likely]]
+  return RankFrom<kIsLeaf>(below, node, word, t);
+}
+
+// Returns how many slots of a node have a prefix below the target's. Without
+// branches, and no load has to wait for another.
+template <typename Pause>
+[[gnu::always_inline]] inline size_t BasicBlinkTree<Pause>::CountBelow(
+    const Node* node, const Target& t) const {
+  const uint64_t prefix = t.prefix;
+  size_t below = 0;
+#pragma GCC unroll 14
+  for (const std::atomic<uint64_t>& other : node->prefixes) {
+    // T5. acquire pairs with the release of T2.
+    below += other.load(std::memory_order_acquire) < prefix ? 1 : 0;
+  }
+  return below;
+}
+
+// Returns the rank if `below` prefixes of the word are below the target's.
+template <typename Pause>
+template <bool kIsLeaf>
+[[gnu::always_inline]] inline size_t BasicBlinkTree<Pause>::RankFrom(
+    size_t below, const Node* node, uint64_t word, const Target& t) const {
+  const size_t count = Node::Count(word);
+  size_t rank = below;
+  if constexpr (!kIsLeaf) rank += rank == 0 ? 1 : 0;
+  // If all are below the target, none is equal.
+  if (rank >= count || node->Prefix(word, rank) != t.prefix) [[likely]]
     return rank;
+  return RankAmongEqual(node, word, rank, t);
+}
+
+// Does RankInCopy by a binary search among the word's slots, from `rank` on.
+template <typename Pause>
+[[gnu::noinline]] size_t BasicBlinkTree<Pause>::SearchRank(const Node* node,
+                                                           uint64_t word,
+                                                           const Target& t,
+                                                           size_t rank) const {
+  size_t end = Node::Count(word);
+  while (rank < end) {
+    const size_t middle = (rank + end) / 2;
+    if (node->Prefix(word, middle) < t.prefix) {
+      rank = middle + 1;
+    } else {
+      end = middle;
+    }
+  }
+  if (rank >= Node::Count(word) || node->Prefix(word, rank) != t.prefix) {
+    return rank;
+  }
   return RankAmongEqual(node, word, rank, t);
 }
 
@@ -248,8 +306,8 @@ template <typename Pause>
   Pause::At(BlinkPoint::kWordRead);
   if (Node* const right = RightOf(node, t)) return right;
   Pause::At(BlinkPoint::kBoundRead);
-  auto* const child =
-      static_cast<Node*>(node->Item(word, Rank(node, word, t) - 1));
+  auto* const child = static_cast<Node*>(
+      node->Item(word, RankInCopy<false>(node, word, t) - 1));
   Pause::At(BlinkPoint::kSlotsRead);
   // relaxed: see "Why", T2's slots.
   if (node->version.load(std::memory_order_relaxed) != version) return node;
@@ -283,7 +341,7 @@ const char* BasicBlinkTree<Pause>::LowerBound(const Slice& internal_key) const {
     const uint32_t version = node->version.load(std::memory_order_acquire);
     const uint64_t word = node->word.load(std::memory_order_acquire);
     Pause::At(BlinkPoint::kWordRead);
-    const size_t rank = Rank(node, word, t);
+    const size_t rank = RankInCopy<true>(node, word, t);
     const char* result = nullptr;
     if (rank < Node::Count(word)) {
       result = static_cast<const char*>(node->Item(word, rank));
@@ -380,24 +438,34 @@ BlinkNode* BasicBlinkTree<Pause>::Split(Node* node, const Target& t, void* item,
   const uint64_t word =
       node->word.load(std::memory_order_relaxed) & ~Node::kLocked;
   Node* const next = node->next.load(std::memory_order_relaxed);
-  const size_t rank = Rank(node, word, t);
+  const bool is_leaf = node->level == 0;
+  const size_t rank =
+      is_leaf ? Rank<true>(node, word, t) : Rank<false>(node, word, t);
   // At the right end, keys probably arrive in order, so the node stays full.
   const size_t keep =
       rank == kSlotCount && next == nullptr ? kSlotCount : kSlotCount / 2;
   const bool goes_right = rank > keep || keep == kSlotCount;
 
+  // The new node's slots are in key order.
   Node* const right = NewNode(node->level);
-  uint64_t right_word = Node::kEmptyWord;
-  for (size_t i = keep; i <= kSlotCount; ++i) {
-    const size_t to = Node::Count(right_word);
-    if (goes_right && i == rank) {
-      right_word = Fill(right, right_word, to, t.prefix, item, separator);
-    }
-    if (i == kSlotCount) break;
+  size_t moved = 0;
+  for (size_t i = keep; i < kSlotCount; ++i, ++moved) {
     const size_t slot = Node::Slot(word, i);
-    right_word = Fill(right, right_word, Node::Count(right_word),
-                      node->Prefix(word, i), node->Item(word, i),
-                      node->level == 0 ? nullptr : node->KeyEntry(slot));
+    right->prefixes[moved].store(
+        node->prefixes[slot].load(std::memory_order_relaxed),
+        std::memory_order_relaxed);
+    right->items[moved].store(node->items[slot].load(std::memory_order_relaxed),
+                              std::memory_order_relaxed);
+    if (is_leaf) continue;
+    static_cast<BlinkInnerNode*>(right)->separators[moved].store(
+        static_cast<BlinkInnerNode*>(node)->separators[slot].load(
+            std::memory_order_relaxed),
+        std::memory_order_relaxed);
+  }
+  uint64_t right_word = Node::WithCount(Node::kEmptyWord, moved);
+  if (goes_right) {
+    right_word =
+        Fill(right, right_word, rank - keep, t.prefix, item, separator);
   }
   // relaxed, these: the store of `next` below publishes them.
   right->word.store(right_word | Node::kLocked, std::memory_order_relaxed);
@@ -428,7 +496,7 @@ BlinkNode* BasicBlinkTree<Pause>::Split(Node* node, const Target& t, void* item,
   // relaxed: it changes only under the lock of the node that it points to.
   const bool was_root = root_.load(std::memory_order_relaxed) == node;
   if (was_root) GrowRoot(node, right);
-  if (node->level == 0 && next == nullptr) {
+  if (is_leaf && next == nullptr) {
     // release pairs with the acquire of Insert and SeekToLast.
     last_.store(right, std::memory_order_release);
   }
@@ -444,7 +512,7 @@ BlinkNode* BasicBlinkTree<Pause>::Split(Node* node, const Target& t, void* item,
 template <typename Pause>
 bool BasicBlinkTree<Pause>::PrecedesVersion(const Node* node, uint64_t word,
                                             const Target& t) const {
-  const size_t rank = Rank(node, word, t);
+  const size_t rank = Rank<true>(node, word, t);
   const char* following = nullptr;
   if (rank < Node::Count(word)) {
     if (node->Prefix(word, rank) != t.prefix) return false;
@@ -499,8 +567,10 @@ template <bool kDeletion>
       if (level == 0 && PrecedesVersion(node, word, t)) *mark = 1;
     }
     if (Node::Count(word) < kSlotCount) {
+      const size_t rank =
+          level == 0 ? Rank<true>(node, word, t) : Rank<false>(node, word, t);
       const uint64_t new_word =
-          Fill(node, word, Rank(node, word, t), t.prefix, item, separator);
+          Fill(node, word, rank, t.prefix, item, separator);
       Pause::At(BlinkPoint::kSlotFilled);
       // T2. release pairs with the acquire of T5 and T1.
       node->word.store(new_word, std::memory_order_release);
@@ -606,7 +676,7 @@ size_t BasicBlinkTree<Pause>::Copy(const Node* node, const Target* t,
       continue;
     }
     Pause::At(BlinkPoint::kBoundRead);
-    const size_t rank = t == nullptr ? 0 : Rank(node, word, *t);
+    const size_t rank = t == nullptr ? 0 : RankInCopy<true>(node, word, *t);
     to->count_ = Node::Count(word);
     for (size_t i = 0; i < to->count_; ++i) {
       to->entries_[i] = static_cast<const char*>(node->Item(word, i));

@@ -156,9 +156,8 @@ class BasicBlinkTree<Pause>::Iterator::Window {
         return;
       }
       // acquire pairs with the release of T2 and T3.
-      rank_ = tree_.Rank(parent_, parent_->word.load(std::memory_order_acquire),
-                         t) +
-              kFar;
+      const uint64_t of_parent = parent_->word.load(std::memory_order_acquire);
+      rank_ = tree_.template RankInCopy<false>(parent_, of_parent, t) + kFar;
     }
     // acquire pairs with the release of T2 and T3. The version is not checked:
     // an item of another rank is a leaf, too.

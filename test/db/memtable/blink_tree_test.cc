@@ -1,7 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 // Tags: threads
 //
-// Goal: the interleavings B1 to B10 of db/memtable/blink_tree.h do no harm.
+// Goal: the interleavings B1 to B12 of db/memtable/blink_tree.h do no harm.
 // Method: a tree whose protocol calls back at each step. There, the test runs
 // other operations to their end, or lets another thread reach a step of its
 // own. The result of a read must be right for some set of keys between the ones
@@ -508,6 +508,48 @@ TEST_P(BlinkTreeInterleavingTest, ReadsThatBeganInASplitEndAfterItB3) {
     in_read.Pass();
     reader.Wait();
     ASSERT_NO_FATAL_FAILURE(ExpectFits(answer, target, before, keys_));
+  }
+}
+
+// A reader that has loaded the word, or counted, goes on while an insert has
+// filled a slot and not stored the word.
+TEST_P(BlinkTreeInterleavingTest, ReadsDoNotCountASlotThatIsBeingFilledB12) {
+  test::Actor writer;
+  test::Actor reader;
+  test::Rng rng(test::TestSeed());
+  for (int round = 0; round < 1000; ++round) {
+    Reset();
+    AddMultiples(1000, rng.Pick({5, 13, 120}));
+    const Keys before = keys_;
+    const int added = rng.Between(1, 130) * 1000 + 1;
+    const int target = rng.Between(0, 260) * 500;
+    const bool seeks = rng.OneIn(2);
+    const auto point = rng.Pick(
+        {BlinkPoint::kWordRead, BlinkPoint::kBoundRead, BlinkPoint::kCounted});
+    const int nth = rng.Between(1, 3);
+    Latch in_read, in_insert;
+    int answer = 0;
+    reader.Start([&] {
+      HookedPause::Once(point, nth, [&] { in_read.Stop(); });
+      answer = seeks ? Seek(target) : Find(target);
+      HookedPause::Clear();
+      in_read.Pass();
+    });
+    in_read.AwaitReached();
+    writer.Start([&] {
+      HookedPause::Once(BlinkPoint::kSlotFilled, 1, [&] { in_insert.Stop(); });
+      Insert(added);
+      HookedPause::Clear();
+      in_insert.Pass();
+    });
+    in_insert.AwaitReached();
+    in_read.Pass();
+    reader.Wait();
+    in_insert.Pass();
+    writer.Wait();
+    keys_.insert(added);
+    ASSERT_NO_FATAL_FAILURE(ExpectFits(answer, target, before, keys_));
+    ASSERT_NO_FATAL_FAILURE(ExpectWhole());
   }
 }
 
