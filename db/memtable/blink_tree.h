@@ -4,9 +4,9 @@
 // An insert-only B-link tree of memtable entries (Lehman and Yao, "Efficient
 // Locking for Concurrent Operations on B-Trees", 1981). It is a B-tree in which
 // each node also has a link to its right sibling. So a node can be split before
-// its parent has the new node. A search reads one node per level. A node's four
-// cache lines are fetched together, whereas a skiplist has a cache miss for
-// each comparison.
+// its parent has the new node. A search reads one node per level. A leaf's
+// three cache lines are fetched together, whereas a skiplist has a cache miss
+// for each comparison.
 //
 // Thread-safety: any threads may insert and read concurrently. Readers take no
 // lock and write nothing.
@@ -16,13 +16,15 @@
 // keys that begin with the same bytes differ in it. `reference_` is null until
 // then.
 //
-// A node has 14 slots. A slot has a key prefix and an item.
-// In a leaf the item is an entry. In an inner node it is a child with a
-// separator, the entry whose key is the child's low key. The node's *word* says
-// which slots are in use, and in which order:
+// A node has 13 slots. A slot has a key prefix and an item. In a leaf the item
+// is an entry. In an inner node it is a child with a separator, the entry whose
+// key is the child's low key. Entries and separators are kept as positions in
+// their arena, which take half the memory of addresses. Children are kept as
+// addresses, since each search reads some. The node's *word* says which slots
+// are in use, and in which order:
 //
-//   bit 60   59..56   55..0
-//   locked   count    14 slot numbers: `count` in key order, then the free ones
+//   bit 60   55..52   51..0
+//   locked   count    13 slot numbers: `count` in key order, then the free ones
 //
 // A node's *low key* is the key of its first item. A leftmost node, which has
 // no left sibling, begins below all keys. `next` is the right sibling, and
@@ -169,7 +171,7 @@ class DeletionBatch;
 template <typename Pause>
 class BasicBlinkTree {
  public:
-  static constexpr size_t kSlotCount = 14;
+  static constexpr size_t kSlotCount = 13;
 
   // Creates an empty tree. `entries` provides the memory for entries, and
   // `nodes` provides the memory for nodes. Both may be the same arena, but
@@ -180,22 +182,25 @@ class BasicBlinkTree {
   BasicBlinkTree& operator=(const BasicBlinkTree&) = delete;
 
   // Allocates `size` bytes for an entry. The caller fills and inserts it.
-  char* AllocateEntry(size_t size) {
-    return entries_->AllocateAligned(kEntryOwnerBytes + size) +
-           kEntryOwnerBytes;
+  ArenaPlace AllocateEntry(size_t size) {
+    const ArenaPlace memory = entries_->Allocate(kEntryOwnerBytes + size);
+    return {memory.data + kEntryOwnerBytes,
+            memory.position +
+                static_cast<uint32_t>(kEntryOwnerBytes / Arena::kUnit)};
   }
-  // Inserts the entry. REQUIRES: the tree has no entry with an equal internal
-  // key.
-  void Insert(const char* entry);
+  // Inserts the entry, which the tree allocated. `key` is its internal key.
+  // REQUIRES: the tree has no entry with an equal internal key.
+  void Insert(const ArenaPlace& entry, const Slice& key);
   // Inserts a deletion's entry. Before the entry can be read, sets *mark to 1
   // if the next entry in order has the same user key, else leaves it.
   // REQUIRES: as Insert.
-  void InsertDeletion(const char* entry, char* mark);
+  void InsertDeletion(const ArenaPlace& entry, const Slice& key, char* mark);
   // An entry to insert into a tree, and its mark if it is a deletion; see
   // InsertDeletion.
   struct Insertion {
     BasicBlinkTree* tree;
-    const char* entry;
+    ArenaPlace entry;
+    Slice key;
     char* mark;  // Null for other entries.
   };
   static constexpr size_t kMaxInsertions = 8;
@@ -293,19 +298,22 @@ class BasicBlinkTree {
                  const Node** next) const;
 
   template <bool kDeletion>
-  void InsertAt(const char* entry, char* mark);
+  void InsertAt(const ArenaPlace& entry, const Slice& key, char* mark);
   template <bool kDeletion>
   void InsertFrom(Node* node, Target t, Path* path, const char* reference,
-                  const char* entry, char* mark);
+                  uint32_t entry, char* mark);
   void InsertFound(Node* leaf, const Target& t, Path* path,
-                   const char* reference, const char* entry, char* mark);
+                   const char* reference, uint32_t entry, char* mark);
   bool PrecedesVersion(const Node* node, uint64_t word, const Target& t) const;
 
+  // Returns the key of the slot's item. REQUIRES: it is not the first item of
+  // a leftmost inner node.
+  Slice KeyOf(const Node* node, size_t slot) const;
   Node* NewNode(uint32_t level);
   uint64_t LockPlace(Node** node, const Target& t) const;
   static uint64_t Fill(Node* node, uint64_t word, size_t rank, uint64_t prefix,
-                       void* item, const char* separator);
-  Node* Split(Node* node, const Target& t, void* item, const char* separator);
+                       uint32_t entry, Node* child);
+  Node* Split(Node* node, const Target& t, uint32_t entry, Node* child);
   void GrowRoot(Node* left, Node* right);
 
   const InternalKeyComparator* const comparator_;

@@ -22,9 +22,9 @@ constexpr uint32_t kBlinkMaxHeight = 24;  // With nodes at least half full.
 struct alignas(64) BlinkNode {
   static constexpr size_t kSlots = BasicBlinkTree<NoBlinkPause>::kSlotCount;
   static constexpr uint64_t kLocked = uint64_t{1} << 60;
-  static constexpr int kCountShift = 56;
-  // Slots 0 to 13, all free.
-  static constexpr uint64_t kEmptyWord = 0xDCBA9876543210;
+  static constexpr int kCountShift = 52;
+  // Slots 0 to 12, all free.
+  static constexpr uint64_t kEmptyWord = 0xCBA9876543210;
   static constexpr uint64_t kNoBound = ~uint64_t{0};
 
   explicit BlinkNode(uint32_t node_level) : level(node_level) {
@@ -50,12 +50,13 @@ struct alignas(64) BlinkNode {
     // T5. acquire pairs with the release of T2.
     return prefixes[Slot(of_word, rank)].load(std::memory_order_acquire);
   }
-  void* Item(uint64_t of_word, size_t rank) const {
+  // Returns the position of a leaf's entry, or of an inner node's separator.
+  uint32_t Entry(uint64_t of_word, size_t rank) const {
     // T5. acquire pairs with the release of T2.
-    return items[Slot(of_word, rank)].load(std::memory_order_acquire);
+    return entries[Slot(of_word, rank)].load(std::memory_order_acquire);
   }
-  // Returns the entry that has the item's key.
-  inline const char* KeyEntry(size_t slot) const;
+  // REQUIRES: it is an inner node.
+  inline BlinkNode* Child(uint64_t of_word, size_t rank) const;
 
   std::atomic<uint64_t> word{kEmptyWord};
   std::atomic<uint32_t> version{0};
@@ -63,31 +64,39 @@ struct alignas(64) BlinkNode {
   std::atomic<BlinkNode*> next{nullptr};
   std::atomic<uint64_t> high{kNoBound};
   std::atomic<uint64_t> prefixes[kSlots];
-  std::atomic<void*> items[kSlots];
+  // In an inner node, the separators. They are read only if prefixes are equal,
+  // and a leftmost node's first one is 0.
+  std::atomic<uint32_t> entries[kSlots];
 };
-static_assert(sizeof(BlinkNode) == 256);
+static_assert(sizeof(BlinkNode) == 192);
 
 struct BlinkInnerNode : BlinkNode {
   using BlinkNode::BlinkNode;
-  // Read only if prefixes are equal. A leftmost node's first one is null.
-  std::atomic<const char*> separators[kSlots];
+  std::atomic<BlinkNode*> children[kSlots];
 };
+static_assert(sizeof(BlinkInnerNode) == 320);
 
-inline const char* BlinkNode::KeyEntry(size_t slot) const {
-  if (level == 0) {
-    // T5. acquire pairs with the release of T2.
-    return static_cast<const char*>(
-        items[slot].load(std::memory_order_acquire));
-  }
+inline BlinkNode* BlinkNode::Child(uint64_t of_word, size_t rank) const {
+  VARVE_DCHECK(level > 0);
   // T5. acquire pairs with the release of T2.
-  return static_cast<const BlinkInnerNode*>(this)->separators[slot].load(
-      std::memory_order_acquire);
+  return static_cast<const BlinkInnerNode*>(this)
+      ->children[Slot(of_word, rank)]
+      .load(std::memory_order_acquire);
 }
 
-// Prefetches all cache lines, so that their misses overlap. `node` may be null.
-inline void PrefetchBlinkNode(const BlinkNode* node) {
+// Prefetches the cache lines of a leaf, so that their misses overlap. `node`
+// may be null.
+inline void PrefetchBlinkLeaf(const BlinkNode* node) {
   const auto address = reinterpret_cast<uintptr_t>(node);
   for (size_t offset = 0; offset < sizeof(BlinkNode); offset += 64) {
+    __builtin_prefetch(reinterpret_cast<const char*>(address + offset));
+  }
+}
+// Prefetches the cache lines with an inner node's children.
+inline void PrefetchBlinkChildren(const BlinkNode* node) {
+  const auto address = reinterpret_cast<uintptr_t>(node);
+  for (size_t offset = sizeof(BlinkNode); offset < sizeof(BlinkInnerNode);
+       offset += 64) {
     __builtin_prefetch(reinterpret_cast<const char*>(address + offset));
   }
 }
@@ -168,7 +177,14 @@ inline bool BasicBlinkTree<Pause>::LowIsBelow(const Node* node,
   // relaxed: by I2 it was written before the node could be reached.
   const uint64_t low = node->prefixes[0].load(std::memory_order_relaxed);
   if (low != t.prefix) return low < t.prefix;
-  return comparator_->Compare(EntryKey(node->KeyEntry(0)), t.key) < 0;
+  return comparator_->Compare(KeyOf(node, 0), t.key) < 0;
+}
+
+template <typename Pause>
+inline Slice BasicBlinkTree<Pause>::KeyOf(const Node* node, size_t slot) const {
+  // T5. acquire pairs with the release of T2.
+  return EntryKey(
+      entries_->At(node->entries[slot].load(std::memory_order_acquire)));
 }
 
 // Returns how many keys of the word are below the target. The first key of an
@@ -204,7 +220,7 @@ template <typename Pause>
     const Node* node, const Target& t) const {
   const uint64_t prefix = t.prefix;
   size_t below = 0;
-#pragma GCC unroll 14
+#pragma GCC unroll 13
   for (const std::atomic<uint64_t>& other : node->prefixes) {
     // T5. acquire pairs with the release of T2.
     below += other.load(std::memory_order_acquire) < prefix ? 1 : 0;
@@ -271,8 +287,7 @@ template <typename Pause>
   while (from < end) {
     const size_t middle = (from + end) / 2;
     const size_t slot = Node::Slot(word, middle);
-    if (node->Prefix(word, middle) == t.prefix &&
-        is_below(EntryKey(node->KeyEntry(slot)))) {
+    if (node->Prefix(word, middle) == t.prefix && is_below(KeyOf(node, slot))) {
       from = middle + 1;
     } else {
       end = middle;
@@ -306,12 +321,12 @@ template <typename Pause>
   Pause::At(BlinkPoint::kWordRead);
   if (Node* const right = RightOf(node, t)) return right;
   Pause::At(BlinkPoint::kBoundRead);
-  auto* const child = static_cast<Node*>(
-      node->Item(word, RankInCopy<false>(node, word, t) - 1));
+  Node* const child = node->Child(word, RankInCopy<false>(node, word, t) - 1);
   Pause::At(BlinkPoint::kSlotsRead);
   // relaxed: see "Why", T2's slots.
   if (node->version.load(std::memory_order_relaxed) != version) return node;
-  PrefetchBlinkNode(child);
+  PrefetchBlinkLeaf(child);
+  if (node->level > 1) PrefetchBlinkChildren(child);
   if (path != nullptr) path->nodes[node->level] = node;
   return child;
 }
@@ -344,7 +359,7 @@ const char* BasicBlinkTree<Pause>::LowerBound(const Slice& internal_key) const {
     const size_t rank = RankInCopy<true>(node, word, t);
     const char* result = nullptr;
     if (rank < Node::Count(word)) {
-      result = static_cast<const char*>(node->Item(word, rank));
+      result = entries_->At(node->Entry(word, rank));
     } else {
       // T5. acquire pairs with the release of T3: B4.
       const Node* const next = node->next.load(std::memory_order_acquire);
@@ -353,7 +368,8 @@ const char* BasicBlinkTree<Pause>::LowerBound(const Slice& internal_key) const {
           node = next;
           continue;
         }
-        result = next->KeyEntry(0);
+        // T5. acquire pairs with the release of T2.
+        result = entries_->At(next->entries[0].load(std::memory_order_acquire));
       }
     }
     Pause::At(BlinkPoint::kSlotsRead);
@@ -392,21 +408,21 @@ inline uint64_t BasicBlinkTree<Pause>::LockPlace(Node** node,
   }
 }
 
-// Fills a free slot of a node that this thread owns. Returns the word that has
-// this slot at `rank`.
+// Fills a free slot of a node that this thread owns. `child` is null for a
+// leaf. Returns the word that has this slot at `rank`.
 template <typename Pause>
 inline uint64_t BasicBlinkTree<Pause>::Fill(Node* node, uint64_t word,
                                             size_t rank, uint64_t prefix,
-                                            void* item, const char* separator) {
+                                            uint32_t entry, Node* child) {
   const size_t count = Node::Count(word);
   const uint64_t slot = Node::Slot(word, count);
   // T2, both: release pairs with the acquire of T5.
   node->prefixes[slot].store(prefix, std::memory_order_release);
-  node->items[slot].store(item, std::memory_order_release);
-  if (node->level > 0) {
+  node->entries[slot].store(entry, std::memory_order_release);
+  if (child != nullptr) {
     // T2. release pairs with the acquire of T5.
-    static_cast<BlinkInnerNode*>(node)->separators[slot].store(
-        separator, std::memory_order_release);
+    static_cast<BlinkInnerNode*>(node)->children[slot].store(
+        child, std::memory_order_release);
   }
   // The slot numbers from `rank` on move up by one, over the slot's old place.
   const uint64_t below = Node::RanksBelow(rank);
@@ -419,11 +435,11 @@ inline uint64_t BasicBlinkTree<Pause>::Fill(Node* node, uint64_t word,
 template <typename Pause>
 void BasicBlinkTree<Pause>::GrowRoot(Node* left, Node* right) {
   Node* const root = NewNode(left->level + 1);
-  const uint64_t word =
-      Fill(root, Node::kEmptyWord, 0, 0, left, /*separator=*/nullptr);
-  // relaxed, both: this thread created and owns the nodes.
+  const uint64_t word = Fill(root, Node::kEmptyWord, 0, 0, /*entry=*/0, left);
+  // relaxed, these: this thread created and owns the nodes.
   const uint64_t low = right->prefixes[0].load(std::memory_order_relaxed);
-  root->word.store(Fill(root, word, 1, low, right, right->KeyEntry(0)),
+  const uint32_t separator = right->entries[0].load(std::memory_order_relaxed);
+  root->word.store(Fill(root, word, 1, low, separator, right),
                    std::memory_order_relaxed);
   // release pairs with the acquire of Descend.
   root_.store(root, std::memory_order_release);
@@ -432,8 +448,8 @@ void BasicBlinkTree<Pause>::GrowRoot(Node* left, Node* right) {
 // Does T3 for a full node that this thread owns, and inserts the new item into
 // one of the halves. Returns the new node, or null if it already has a parent.
 template <typename Pause>
-BlinkNode* BasicBlinkTree<Pause>::Split(Node* node, const Target& t, void* item,
-                                        const char* separator) {
+BlinkNode* BasicBlinkTree<Pause>::Split(Node* node, const Target& t,
+                                        uint32_t entry, Node* child) {
   // relaxed, here and in what follows: this thread owns the node.
   const uint64_t word =
       node->word.load(std::memory_order_relaxed) & ~Node::kLocked;
@@ -454,18 +470,18 @@ BlinkNode* BasicBlinkTree<Pause>::Split(Node* node, const Target& t, void* item,
     right->prefixes[moved].store(
         node->prefixes[slot].load(std::memory_order_relaxed),
         std::memory_order_relaxed);
-    right->items[moved].store(node->items[slot].load(std::memory_order_relaxed),
-                              std::memory_order_relaxed);
+    right->entries[moved].store(
+        node->entries[slot].load(std::memory_order_relaxed),
+        std::memory_order_relaxed);
     if (is_leaf) continue;
-    static_cast<BlinkInnerNode*>(right)->separators[moved].store(
-        static_cast<BlinkInnerNode*>(node)->separators[slot].load(
+    static_cast<BlinkInnerNode*>(right)->children[moved].store(
+        static_cast<BlinkInnerNode*>(node)->children[slot].load(
             std::memory_order_relaxed),
         std::memory_order_relaxed);
   }
   uint64_t right_word = Node::WithCount(Node::kEmptyWord, moved);
   if (goes_right) {
-    right_word =
-        Fill(right, right_word, rank - keep, t.prefix, item, separator);
+    right_word = Fill(right, right_word, rank - keep, t.prefix, entry, child);
   }
   // relaxed, these: the store of `next` below publishes them.
   right->word.store(right_word | Node::kLocked, std::memory_order_relaxed);
@@ -490,7 +506,7 @@ BlinkNode* BasicBlinkTree<Pause>::Split(Node* node, const Target& t, void* item,
   Pause::At(BlinkPoint::kVersioned);
 
   if (!goes_right) {
-    left_word = Fill(node, left_word, rank, t.prefix, item, separator);
+    left_word = Fill(node, left_word, rank, t.prefix, entry, child);
     Pause::At(BlinkPoint::kSlotFilled);
   }
   // relaxed: it changes only under the lock of the node that it points to.
@@ -513,19 +529,19 @@ template <typename Pause>
 bool BasicBlinkTree<Pause>::PrecedesVersion(const Node* node, uint64_t word,
                                             const Target& t) const {
   const size_t rank = Rank<true>(node, word, t);
-  const char* following = nullptr;
+  Slice following;
   if (rank < Node::Count(word)) {
     if (node->Prefix(word, rank) != t.prefix) return false;
-    following = node->KeyEntry(Node::Slot(word, rank));
+    following = KeyOf(node, Node::Slot(word, rank));
   } else {
     // relaxed: this thread owns the node.
     if (node->high.load(std::memory_order_relaxed) != t.prefix) return false;
     // relaxed: this thread owns the node.
     const Node* const next = node->next.load(std::memory_order_relaxed);
     if (next == nullptr) return false;
-    following = next->KeyEntry(0);
+    following = KeyOf(next, 0);
   }
-  return comparator_->CompareUser(ExtractUserKey(EntryKey(following)),
+  return comparator_->CompareUser(ExtractUserKey(following),
                                   ExtractUserKey(t.key)) == 0;
 }
 
@@ -539,14 +555,14 @@ inline const char* BasicBlinkTree<Pause>::ReferenceFor(const char* entry) {
 template <typename Pause>
 template <bool kDeletion>
 [[gnu::always_inline]] inline void BasicBlinkTree<Pause>::InsertAt(
-    const char* entry, char* mark) {
-  const char* const reference = ReferenceFor(entry);
-  const Target t = TargetOf(EntryKey(entry), reference);
+    const ArenaPlace& entry, const Slice& key, char* mark) {
+  const char* const reference = ReferenceFor(entry.data);
+  const Target t = TargetOf(key, reference);
   Path path;
   // acquire pairs with the release of Split.
   Node* node = last_.load(std::memory_order_acquire);
   if (node != first_ && !LowIsBelow(node, t)) node = Descend(t, 0, &path);
-  InsertFrom<kDeletion>(node, t, &path, reference, entry, mark);
+  InsertFrom<kDeletion>(node, t, &path, reference, entry.position, mark);
 }
 
 // Inserts from a leaf on from which T6 leads to the place. `path` has the nodes
@@ -554,10 +570,9 @@ template <bool kDeletion>
 template <typename Pause>
 template <bool kDeletion>
 [[gnu::always_inline]] inline void BasicBlinkTree<Pause>::InsertFrom(
-    Node* node, Target t, Path* path, const char* reference, const char* entry,
+    Node* node, Target t, Path* path, const char* reference, uint32_t entry,
     char* mark) {
-  void* item = const_cast<char*>(entry);
-  const char* separator = nullptr;
+  Node* child = nullptr;
   for (uint32_t level = 0;;) {
     VARVE_DCHECK(node->level == level);
     Pause::At(BlinkPoint::kLockWanted);
@@ -567,35 +582,35 @@ template <bool kDeletion>
       if (level == 0 && PrecedesVersion(node, word, t)) *mark = 1;
     }
     if (Node::Count(word) < kSlotCount) {
-      const size_t rank =
-          level == 0 ? Rank<true>(node, word, t) : Rank<false>(node, word, t);
-      const uint64_t new_word =
-          Fill(node, word, rank, t.prefix, item, separator);
+      const size_t rank = child == nullptr ? Rank<true>(node, word, t)
+                                           : Rank<false>(node, word, t);
+      const uint64_t new_word = Fill(node, word, rank, t.prefix, entry, child);
       Pause::At(BlinkPoint::kSlotFilled);
       // T2. release pairs with the acquire of T5 and T1.
       node->word.store(new_word, std::memory_order_release);
       return;
     }
-    Node* const right = Split(node, t, item, separator);
+    Node* const right = Split(node, t, entry, child);
     if (right == nullptr) return;
     Pause::At(BlinkPoint::kParentLess);
-    // T4.
-    item = right;
-    separator = right->KeyEntry(0);
-    t = TargetOf(EntryKey(separator), reference);
+    // T4. relaxed: by I2 it was written before.
+    child = right;
+    entry = right->entries[0].load(std::memory_order_relaxed);
+    t = TargetOf(EntryKey(entries_->At(entry)), reference);
     ++level;
     node = level <= path->top ? path->nodes[level] : Descend(t, level, path);
   }
 }
 
 template <typename Pause>
-void BasicBlinkTree<Pause>::Insert(const char* entry) {
-  InsertAt<false>(entry, nullptr);
+void BasicBlinkTree<Pause>::Insert(const ArenaPlace& entry, const Slice& key) {
+  InsertAt<false>(entry, key, nullptr);
 }
 
 template <typename Pause>
-void BasicBlinkTree<Pause>::InsertDeletion(const char* entry, char* mark) {
-  InsertAt<true>(entry, mark);
+void BasicBlinkTree<Pause>::InsertDeletion(const ArenaPlace& entry,
+                                           const Slice& key, char* mark) {
+  InsertAt<true>(entry, key, mark);
 }
 
 template <typename Pause>
@@ -615,7 +630,7 @@ void BasicBlinkTree<Pause>::InsertMany(const Insertion* insertions,
     if (insertion.tree == tree) {
       references[i] = references[i - 1];
     } else {
-      references[i] = insertion.tree->ReferenceFor(insertion.entry);
+      references[i] = insertion.tree->ReferenceFor(insertion.entry.data);
       tree = insertion.tree;
       // acquire pairs with the release of Split.
       last = tree->last_.load(std::memory_order_acquire);
@@ -623,7 +638,7 @@ void BasicBlinkTree<Pause>::InsertMany(const Insertion* insertions,
       root = tree->root_.load(std::memory_order_acquire);
       has_one_leaf = last == tree->first_;
     }
-    targets[i] = tree->TargetOf(EntryKey(insertion.entry), references[i]);
+    targets[i] = tree->TargetOf(insertion.key, references[i]);
     const bool is_at_end = has_one_leaf || tree->LowIsBelow(last, targets[i]);
     nodes[i] = is_at_end ? last : root;
     paths[i].top = is_at_end ? 0 : root->level;
@@ -641,16 +656,16 @@ void BasicBlinkTree<Pause>::InsertMany(const Insertion* insertions,
   // Since then the leaves may have been split, also by the inserts before one's
   // own. T6 leads on from them (I5).
   for (size_t i = 0; i < count; ++i) {
-    const auto [to, entry, mark] = insertions[i];
-    to->InsertFound(nodes[i], targets[i], &paths[i], references[i], entry,
-                    mark);
+    const auto& [to, entry, key, mark] = insertions[i];
+    to->InsertFound(nodes[i], targets[i], &paths[i], references[i],
+                    entry.position, mark);
   }
 }
 
 template <typename Pause>
 [[gnu::noinline]] void BasicBlinkTree<Pause>::InsertFound(
     Node* leaf, const Target& t, Path* path, const char* reference,
-    const char* entry, char* mark) {
+    uint32_t entry, char* mark) {
   if (mark != nullptr) {
     InsertFrom<true>(leaf, t, path, reference, entry, mark);
   } else {
@@ -679,7 +694,7 @@ size_t BasicBlinkTree<Pause>::Copy(const Node* node, const Target* t,
     const size_t rank = t == nullptr ? 0 : RankInCopy<true>(node, word, *t);
     to->count_ = Node::Count(word);
     for (size_t i = 0; i < to->count_; ++i) {
-      to->entries_[i] = static_cast<const char*>(node->Item(word, i));
+      to->entries_[i] = entries_->At(node->Entry(word, i));
     }
     // T5. acquire pairs with the release of T3: B4.
     to->next_ = node->next.load(std::memory_order_acquire);
@@ -729,7 +744,7 @@ template <typename Pause>
 inline void BasicBlinkTree<Pause>::Iterator::PrefetchAhead() const {
   const size_t end = std::min(index_ + kAhead, count_);
   for (size_t i = index_; i < end; ++i) __builtin_prefetch(entries_[i]);
-  PrefetchBlinkNode(next_);
+  PrefetchBlinkLeaf(next_);
   if (index_ + kAhead > count_) PrefetchNextNode();
 }
 
@@ -738,10 +753,12 @@ template <typename Pause>
 [[gnu::noinline]] void BasicBlinkTree<Pause>::Iterator::PrefetchNextNode()
     const {
   if (next_ == nullptr) return;
-  // acquire, also in Item: as in T5.
+  // acquire, also in Entry: as in T5.
   const uint64_t word = next_->word.load(std::memory_order_acquire);
   const size_t count = std::min(kAhead, Node::Count(word));
-  for (size_t i = 0; i < count; ++i) __builtin_prefetch(next_->Item(word, i));
+  for (size_t i = 0; i < count; ++i) {
+    __builtin_prefetch(tree_->entries_->At(next_->Entry(word, i)));
+  }
 }
 
 template <typename Pause>

@@ -139,7 +139,7 @@ class BasicBlinkTree<Pause>::Iterator::Window {
   // Prefetches the lines that CopyAhead reads. `leaf` may be null.
   static void PrefetchLeaf(const Node* leaf) {
     const auto address = reinterpret_cast<uintptr_t>(leaf);
-    for (const size_t offset : {0, 128, 192}) {
+    for (const size_t offset : {0, 128}) {
       __builtin_prefetch(reinterpret_cast<const char*>(address + offset));
     }
   }
@@ -171,7 +171,7 @@ class BasicBlinkTree<Pause>::Iterator::Window {
       // acquire pairs with the release of T2 and T3.
       word = parent_->word.load(std::memory_order_acquire);
     }
-    PrefetchLeaf(static_cast<const Node*>(parent_->Item(word, rank_)));
+    PrefetchLeaf(parent_->Child(word, rank_));
     ++rank_;
   }
 
@@ -200,7 +200,7 @@ bool BasicBlinkTree<Pause>::CopyAhead(const Node* node, const char** entries,
     Pause::At(BlinkPoint::kWordRead);
     *count = Node::Count(word);
     for (size_t i = 0; i < *count; ++i) {
-      entries[i] = static_cast<const char*>(node->Item(word, i));
+      entries[i] = entries_->At(node->Entry(word, i));
     }
     // T5. acquire pairs with the release of T3: B4.
     *next = node->next.load(std::memory_order_acquire);

@@ -139,7 +139,7 @@ void MemTable::MarkHeld() {
 }
 
 struct MemTable::NewEntry {
-  char* entry;
+  ArenaPlace entry;
   Slice key;   // The internal key.
   char* mark;  // Of a deletion.
 };
@@ -152,9 +152,9 @@ template <bool kDeletion>
   const size_t size = VarintLength(key_size) + key_size +
                       VarintLength(value.size()) + value.size() +
                       (kDeletion ? kDeletionMarkBytes : 0);
-  char* const entry =
+  const ArenaPlace entry =
       tree_ ? tree_->AllocateEntry(size) : other_order_->AllocateEntry(size);
-  char* p = EncodeVarint32(entry, static_cast<uint32_t>(key_size));
+  char* p = EncodeVarint32(entry.data, static_cast<uint32_t>(key_size));
   const Slice key(p, key_size);
   if (!user_key.empty()) memcpy(p, user_key.data(), user_key.size());
   p += user_key.size();
@@ -176,13 +176,13 @@ template <bool kDeletion>
   const auto [entry, key, mark] =
       Encode<kDeletion>(sequence, type, user_key, value);
   if (!tree_) {
-    other_order_->Insert(entry);
+    other_order_->Insert(entry, key);
   } else if constexpr (kDeletion) {
-    tree_->InsertDeletion(entry, mark);
+    tree_->InsertDeletion(entry, key, mark);
   } else {
-    tree_->Insert(entry);
+    tree_->Insert(entry, key);
   }
-  index_.Insert(entry, key, hash);
+  index_.Insert(entry.data, key, hash);
   // relaxed: statistics.
   entry_count_.fetch_add(1, std::memory_order_relaxed);
 }
@@ -191,7 +191,6 @@ void MemTable::AddMany(const Update* updates, size_t count) {
   VARVE_DCHECK(count > 0 && count <= kMaxUpdates);
   struct Added {
     MemTable* memtable;
-    Slice key;
     uint64_t hash;
   };
   BlinkTree::Insertion insertions[kMaxUpdates];
@@ -214,8 +213,8 @@ void MemTable::AddMany(const Update* updates, size_t count) {
     const NewEntry made =
         is_deletion ? memtable->Encode<true>(sequence, type, key, value)
                     : memtable->Encode<false>(sequence, type, key, value);
-    added[size] = {memtable, made.key, hash};
-    insertions[size++] = {&*memtable->tree_, made.entry,
+    added[size] = {memtable, hash};
+    insertions[size++] = {&*memtable->tree_, made.entry, made.key,
                           is_deletion ? made.mark : nullptr};
   }
   if (size == 0) return;
@@ -223,8 +222,8 @@ void MemTable::AddMany(const Update* updates, size_t count) {
   uint64_t entries = 0;
   uint64_t deletions = 0;
   for (size_t i = 0; i < size; ++i) {
-    const auto& [memtable, key, hash] = added[i];
-    memtable->index_.Insert(const_cast<char*>(insertions[i].entry), key, hash);
+    const auto& [memtable, hash] = added[i];
+    memtable->index_.Insert(insertions[i].entry.data, insertions[i].key, hash);
     ++entries;
     deletions += insertions[i].mark != nullptr ? 1 : 0;
     if (i + 1 < size && added[i + 1].memtable == memtable) continue;

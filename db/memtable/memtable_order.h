@@ -13,11 +13,11 @@
 
 #include "table/block/internal_iterator.h"
 #include "util/base/experiment.h"
+#include "util/bytes/arena.h"
 #include "varve/slice.h"
 
 namespace varve {
 
-class Arena;
 class SliceTransform;
 class ThreadArena;
 class InternalKeyComparator;
@@ -27,10 +27,10 @@ class MemTableOrder {
   virtual ~MemTableOrder() = default;
 
   // Allocates `size` bytes for an entry. The caller fills and inserts it.
-  virtual char* AllocateEntry(size_t size) = 0;
-  // Inserts the entry. REQUIRES: no entry with an equal internal key was
-  // inserted.
-  virtual void Insert(const char* entry) = 0;
+  virtual ArenaPlace AllocateEntry(size_t size) = 0;
+  // Inserts the entry, which the structure allocated. `key` is its internal
+  // key. REQUIRES: no entry with an equal internal key was inserted.
+  virtual void Insert(const ArenaPlace& entry, const Slice& key) = 0;
   // Returns the first entry at or after the internal key, or null.
   virtual const char* LowerBound(const Slice& internal_key) const = 0;
   // Returns an iterator, which must not outlive this object. `memory` may be

@@ -85,20 +85,20 @@ class PrefixOrder final : public MemTableOrder {
     CountPath(PathCounter::kBlinkTree);
   }
 
-  char* AllocateEntry(size_t size) override {
+  ArenaPlace AllocateEntry(size_t size) override {
     return tree_.AllocateEntry(size);
   }
-  void Insert(const char* entry) override {
-    const Slice key = EntryKey(entry);
+  void Insert(const ArenaPlace& entry, const Slice& key) override {
     const Slice user_key = ExtractUserKey(key);
     if (extractor_->InDomain(user_key)) {
       filter_.Add(PreviewXxh3(extractor_->Transform(user_key)));
     }
     if (IsDeletion(ExtractValueType(key))) {
       // Its mark follows its value, and is not set yet.
-      tree_.InsertDeletion(entry, const_cast<char*>(EntryValue(key).end()));
+      char* const mark = const_cast<char*>(EntryValue(key).end());
+      tree_.InsertDeletion(entry, key, mark);
     } else {
-      tree_.Insert(entry);
+      tree_.Insert(entry, key);
     }
   }
   const char* LowerBound(const Slice& internal_key) const override {

@@ -62,7 +62,7 @@ class Index {
     PutVarint32(&bytes, static_cast<uint32_t>(internal_key.size()));
     bytes += internal_key;
     char* const entry =
-        arena_.AllocateAligned(PointIndex::kLinkBytes + bytes.size()) +
+        arena_.Allocate(PointIndex::kLinkBytes + bytes.size()).data +
         PointIndex::kLinkBytes;
     memcpy(entry, bytes.data(), bytes.size());
     return entry;

@@ -87,14 +87,15 @@ struct Ordered<SkipList> {
 template <typename Structure>
 void Add(Structure* structure, const Key& key, SequenceNumber sequence) {
   constexpr size_t kSize = sizeof(key.bytes) + kTrailerSize;
-  char* const entry = structure->AllocateEntry(2 + kSize + kValueBytes);
+  const ArenaPlace place = structure->AllocateEntry(2 + kSize + kValueBytes);
+  char* const entry = place.data;
   entry[0] = static_cast<char>(kSize);
   memcpy(entry + 1, key.bytes, sizeof(key.bytes));
   EncodeFixed64(entry + 1 + sizeof(key.bytes),
                 PackTrailer(sequence, ValueType::kValue));
   entry[1 + kSize] = static_cast<char>(kValueBytes);
   memset(entry + 2 + kSize, 'v', kValueBytes);
-  structure->Insert(entry);
+  structure->Insert(place, Slice(entry + 1, kSize));
 }
 
 double Seconds(clockid_t clock) {

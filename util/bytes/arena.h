@@ -108,7 +108,7 @@ class Arena {
     }
     return AllocateSlow(bytes, alignment);
   }
-  char* AllocateAligned(size_t bytes, size_t alignment = kUnit) {
+  char* AllocateAligned(size_t bytes, size_t alignment) {
     return Allocate(bytes, alignment).data;
   }
   // Returns the address of the allocation with the position. REQUIRES: the

@@ -16,7 +16,10 @@ struct SkipListNode {
   std::atomic<SkipListNode*> next0;
   char owner_bytes[kEntryOwnerBytes];
 
-  char* entry() { return reinterpret_cast<char*>(this + 1); }
+  // Returns the node whose entry it is.
+  static SkipListNode* Of(char* entry) {
+    return reinterpret_cast<SkipListNode*>(entry) - 1;
+  }
   const char* entry() const { return reinterpret_cast<const char*>(this + 1); }
   std::atomic<SkipListNode*>& link(int level) { return (&next0)[-level]; }
   // T2. acquire pairs with the release of CompareAndSet.
@@ -56,25 +59,29 @@ int RandomHeight() {
 }  // namespace
 
 SkipList::SkipList(const InternalKeyComparator* comparator, Arena* arena)
-    : comparator_(comparator), arena_(arena), head_(NewNode(0, kMaxHeight)) {
+    : comparator_(comparator),
+      arena_(arena),
+      head_(Node::Of(NewNode(0, kMaxHeight).data)) {
   for (int i = 0; i < kMaxHeight; ++i) head_->InitNext(i, nullptr);
 }
 
-SkipList::Node* SkipList::NewNode(size_t entry_size, int height) {
+ArenaPlace SkipList::NewNode(size_t entry_size, int height) {
   const size_t before = sizeof(head_->next0) * static_cast<size_t>(height - 1);
-  char* memory = arena_->AllocateAligned(before + sizeof(Node) + entry_size);
+  const size_t bytes = before + sizeof(Node);
+  const ArenaPlace memory = arena_->Allocate(bytes + entry_size);
   for (int i = 0; i < height; ++i) {
-    new (memory + sizeof(head_->next0) * static_cast<size_t>(i))
+    new (memory.data + sizeof(head_->next0) * static_cast<size_t>(i))
         std::atomic<Node*>(nullptr);
   }
-  auto* node = reinterpret_cast<Node*>(memory + before);
   // Until the node is linked, level 0 carries its height.
-  node->InitNext(0, reinterpret_cast<Node*>(static_cast<uintptr_t>(height)));
-  return node;
+  reinterpret_cast<Node*>(memory.data + before)
+      ->InitNext(0, reinterpret_cast<Node*>(static_cast<uintptr_t>(height)));
+  return {memory.data + bytes,
+          memory.position + static_cast<uint32_t>(bytes / Arena::kUnit)};
 }
 
-char* SkipList::AllocateEntry(size_t size) {
-  return NewNode(size, RandomHeight())->entry();
+ArenaPlace SkipList::AllocateEntry(size_t size) {
+  return NewNode(size, RandomHeight());
 }
 
 void SkipList::FindOnLevel(const Slice& key, Node* before, int level,
@@ -91,13 +98,12 @@ void SkipList::FindOnLevel(const Slice& key, Node* before, int level,
   }
 }
 
-void SkipList::Insert(const char* entry) {
+void SkipList::Insert(const ArenaPlace& entry, const Slice& key) {
   CountInsert();
-  auto* node = reinterpret_cast<Node*>(const_cast<char*>(entry)) - 1;
+  Node* const node = Node::Of(entry.data);
   // relaxed: this thread wrote it in NewNode.
   const int height = static_cast<int>(
       reinterpret_cast<uintptr_t>(node->next0.load(std::memory_order_relaxed)));
-  const Slice key = EntryKey(entry);
 
   // relaxed: a height that is seen late costs a slower search only; the head
   // has links of every level.

@@ -46,10 +46,10 @@ class SkipList {
   SkipList& operator=(const SkipList&) = delete;
 
   // Allocates `size` bytes for an entry. The caller fills and inserts it.
-  char* AllocateEntry(size_t size);
-  // Inserts the entry. REQUIRES: the list has no entry with an equal internal
-  // key.
-  void Insert(const char* entry);
+  ArenaPlace AllocateEntry(size_t size);
+  // Inserts the entry, which the list allocated. `key` is its internal key.
+  // REQUIRES: the list has no entry with an equal internal key.
+  void Insert(const ArenaPlace& entry, const Slice& key);
 
   class Iterator {
    public:
@@ -72,7 +72,8 @@ class SkipList {
  private:
   using Node = SkipListNode;
 
-  Node* NewNode(size_t entry_size, int height);
+  // Returns the place of the node's entry.
+  ArenaPlace NewNode(size_t entry_size, int height);
   Node* FindGreaterOrEqual(const Slice& key) const;
   Node* FindLessThan(const Slice& key) const;
   // Sets *prev and *next to the nodes around `key` on one level. Starts at

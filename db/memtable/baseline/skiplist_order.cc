@@ -41,10 +41,12 @@ class SkipListOrder final : public MemTableOrder {
     CountPath(PathCounter::kSkipList);
   }
 
-  char* AllocateEntry(size_t size) override {
+  ArenaPlace AllocateEntry(size_t size) override {
     return list_.AllocateEntry(size);
   }
-  void Insert(const char* entry) override { list_.Insert(entry); }
+  void Insert(const ArenaPlace& entry, const Slice& key) override {
+    list_.Insert(entry, key);
+  }
   const char* LowerBound(const Slice& internal_key) const override {
     CountedIterator iterator(&list_);
     iterator.Seek(internal_key);
