@@ -182,12 +182,7 @@ class BasicBlinkTree {
   BasicBlinkTree& operator=(const BasicBlinkTree&) = delete;
 
   // Allocates `size` bytes for an entry. The caller fills and inserts it.
-  ArenaPlace AllocateEntry(size_t size) {
-    const ArenaPlace memory = entries_->Allocate(kEntryOwnerBytes + size);
-    return {memory.data + kEntryOwnerBytes,
-            memory.position +
-                static_cast<uint32_t>(kEntryOwnerBytes / Arena::kUnit)};
-  }
+  ArenaPlace AllocateEntry(size_t size) { return entries_->Allocate(size); }
   // Inserts the entry, which the tree allocated. `key` is its internal key.
   // REQUIRES: the tree has no entry with an equal internal key.
   void Insert(const ArenaPlace& entry, const Slice& key);

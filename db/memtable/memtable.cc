@@ -54,6 +54,12 @@ inline LookupState Answer(const Slice& entry_key, SequenceNumber cover,
 
 }  // namespace
 
+Slice LongEntryPart(const char* part) {
+  uint32_t length = 0;
+  const char* data = GetVarint32Ptr(part, part + kMaxVarint32Bytes, &length);
+  return Slice(data, length);
+}
+
 // Thread-safety: thread-safe.
 class MemTable::Counter final : public ArenaObserver {
  public:
@@ -116,7 +122,8 @@ MemTable::MemTable(const InternalKeyComparator* comparator, uint64_t wal_number,
                   {.first_block_bytes = sizes.first_node_block_bytes,
                    .observer = counter_.get()}),
       // Another comparator may consider different bytes equal.
-      index_(comparator->bytewise() ? sizes.bucket_count : 0, &entry_count_),
+      index_(comparator->bytewise() ? sizes.bucket_count : 0, &arena_,
+             &entry_count_),
       tombstones_(comparator) {
   if (new_order == nullptr) {
     tree_.emplace(comparator, &arena_, &node_arena_);
@@ -172,7 +179,7 @@ template <bool kDeletion>
                                                       const Slice& value,
                                                       uint64_t hash) {
   // While the structure is searched.
-  if (index_.usable()) index_.PrefetchForInsert(hash);
+  index_.PrefetchForInsert(hash);
   const auto [entry, key, mark] =
       Encode<kDeletion>(sequence, type, user_key, value);
   if (!tree_) {
@@ -182,7 +189,7 @@ template <bool kDeletion>
   } else {
     tree_->Insert(entry, key);
   }
-  index_.Insert(entry.data, key, hash);
+  index_.Insert(entry, key, hash);
   // relaxed: statistics.
   entry_count_.fetch_add(1, std::memory_order_relaxed);
 }
@@ -208,7 +215,7 @@ void MemTable::AddMany(const Update* updates, size_t count) {
       continue;
     }
     const uint64_t hash = PreviewXxh3(key);
-    if (memtable->index_.usable()) memtable->index_.PrefetchForInsert(hash);
+    memtable->index_.PrefetchForInsert(hash);
     const bool is_deletion = IsDeletion(type);
     const NewEntry made =
         is_deletion ? memtable->Encode<true>(sequence, type, key, value)
@@ -223,7 +230,7 @@ void MemTable::AddMany(const Update* updates, size_t count) {
   uint64_t deletions = 0;
   for (size_t i = 0; i < size; ++i) {
     const auto& [memtable, hash] = added[i];
-    memtable->index_.Insert(insertions[i].entry.data, insertions[i].key, hash);
+    memtable->index_.Insert(insertions[i].entry, insertions[i].key, hash);
     ++entries;
     deletions += insertions[i].mark != nullptr ? 1 : 0;
     if (i + 1 < size && added[i + 1].memtable == memtable) continue;
@@ -271,10 +278,9 @@ LookupState MemTable::Find(const Slice& user_key, SequenceNumber sequence,
                            uint64_t hash, Slice* value) const {
   if (NeverAdded()) return LookupState::kNotFound;
   const SequenceNumber cover = tombstones_.MaxCovering(user_key, sequence);
-  if (index_.usable()) [[likely]] {
-    const char* const entry = index_.Find(user_key, hash);
-    if (entry == nullptr) return AnswerWithout(cover);
-    const Slice key = EntryKey(entry);
+  Slice key;
+  if (index_.Find(user_key, hash, &key)) [[likely]] {
+    if (key.empty()) return AnswerWithout(cover);
     if (ExtractSequence(key) <= sequence) return Answer(key, cover, value);
     // Too new for this reader. The index does not have older versions.
   }

@@ -3,11 +3,8 @@
 
 // A memtable entry is a length-prefixed internal key, followed by a
 // length-prefixed value. Its bytes never change once a reader can know it. The
-// address of its first byte identifies an entry.
-//
-// That address is a multiple of kEntryOwnerBytes. The kEntryOwnerBytes directly
-// before it belong to the memtable. The structures that order entries neither
-// write nor read them.
+// address of its first byte identifies an entry, and so does its position in
+// the arena (util/bytes/arena.h).
 //
 // A deletion's value is empty, and one more byte follows it, the *mark*. It is
 // 1 if the next entry in order was an older version of the same user key when
@@ -24,13 +21,12 @@
 
 namespace varve {
 
-constexpr size_t kEntryOwnerBytes = 8;
-
+// Returns a length-prefixed string of 128 bytes or more.
+Slice LongEntryPart(const char* part);
 // Returns the internal key of the entry.
 inline Slice EntryKey(const char* entry) {
-  uint32_t length = 0;
-  const char* data = GetVarint32Ptr(entry, entry + kMaxVarint32Bytes, &length);
-  return Slice(data, length);
+  const auto length = static_cast<unsigned char>(*entry);
+  return length < 0x80 ? Slice(entry + 1, length) : LongEntryPart(entry);
 }
 // Returns the value of the entry whose EntryKey is `key`.
 inline Slice EntryValue(const Slice& key) { return EntryKey(key.end()); }

@@ -13,19 +13,17 @@ SequenceNumber MemTable::NewestSequence(const Slice& user_key,
   if (NeverAdded()) return 0;
   const SequenceNumber cover =
       tombstones_.MaxCovering(user_key, kMaxSequenceNumber);
-  const char* entry = nullptr;
-  if (index_.usable()) [[likely]] {
-    entry = index_.Find(user_key, hash);
-  } else {
-    entry = LowerBound(LookupKey(user_key, kMaxSequenceNumber).internal_key());
+  Slice key;
+  if (!index_.Find(user_key, hash, &key)) [[unlikely]] {
+    const char* const entry =
+        LowerBound(LookupKey(user_key, kMaxSequenceNumber).internal_key());
+    if (entry != nullptr) key = EntryKey(entry);
     if (entry != nullptr &&
-        comparator_->CompareUser(ExtractUserKey(EntryKey(entry)), user_key) !=
-            0) {
-      entry = nullptr;
+        comparator_->CompareUser(ExtractUserKey(key), user_key) != 0) {
+      key = Slice();
     }
   }
-  return entry == nullptr ? cover
-                          : std::max(cover, ExtractSequence(EntryKey(entry)));
+  return key.empty() ? cover : std::max(cover, ExtractSequence(key));
 }
 
 bool MemTable::Overlaps(const Slice* begin, const Slice* end,

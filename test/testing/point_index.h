@@ -27,44 +27,44 @@ inline void RunThreads(int count, const std::function<void(int)>& function) {
 // Thread-safety: as PointIndex.
 class Index {
  public:
-  explicit Index(size_t bucket_count) : index_(bucket_count, &count_) {}
+  explicit Index(size_t bucket_count)
+      : index_(bucket_count, &arena_, &count_) {}
 
   void Insert(const std::string& key, SequenceNumber sequence, uint64_t hash) {
-    char* const entry = NewEntry(key, sequence);
-    index_.Insert(entry, EntryKey(entry), hash);
+    const ArenaPlace entry = NewEntry(key, sequence);
+    index_.Insert(entry, EntryKey(entry.data), hash);
     // relaxed: an estimate.
     count_.fetch_add(1, std::memory_order_relaxed);
   }
   // As a thread does that chose an array before others were added.
   void InsertInto(size_t age, const std::string& key, SequenceNumber sequence,
                   uint64_t hash) {
-    char* const entry = NewEntry(key, sequence);
-    index_.TEST_InsertInto(age, entry, EntryKey(entry), hash);
+    const ArenaPlace entry = NewEntry(key, sequence);
+    index_.TEST_InsertInto(age, entry, EntryKey(entry.data), hash);
   }
   // The sequence number found, 0 if none.
   SequenceNumber Find(const std::string& key, uint64_t hash) const {
-    const char* const entry = index_.Find(key, hash);
-    if (entry == nullptr) return 0;
-    const Slice internal_key = EntryKey(entry);
+    Slice internal_key;
+    EXPECT_TRUE(index_.Find(key, hash, &internal_key));
+    if (internal_key.empty()) return 0;
     EXPECT_EQ(ExtractUserKey(internal_key), Slice(key));
     return ExtractSequence(internal_key);
   }
   void BeginGrowth() { index_.TEST_BeginGrowth(); }
   size_t ArrayCount() const { return index_.TEST_ArrayCount(); }
   size_t MemoryUsage() const { return index_.MemoryUsage(); }
+  size_t ArenaMemoryUsage() const { return arena_.MemoryUsage(); }
   void Prefetch(uint64_t hash) const { index_.Prefetch(hash); }
 
  private:
-  char* NewEntry(const std::string& key, SequenceNumber sequence) {
+  ArenaPlace NewEntry(const std::string& key, SequenceNumber sequence) {
     const std::string internal_key =
         MakeInternalKey(key, PackTrailer(sequence, ValueType::kValue));
     std::string bytes;
     PutVarint32(&bytes, static_cast<uint32_t>(internal_key.size()));
     bytes += internal_key;
-    char* const entry =
-        arena_.Allocate(PointIndex::kLinkBytes + bytes.size()).data +
-        PointIndex::kLinkBytes;
-    memcpy(entry, bytes.data(), bytes.size());
+    const ArenaPlace entry = arena_.Allocate(bytes.size());
+    memcpy(entry.data, bytes.data(), bytes.size());
     return entry;
   }
 

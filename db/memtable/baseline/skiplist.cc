@@ -14,7 +14,6 @@ namespace varve {
 // is near the key.
 struct SkipListNode {
   std::atomic<SkipListNode*> next0;
-  char owner_bytes[kEntryOwnerBytes];
 
   // Returns the node whose entry it is.
   static SkipListNode* Of(char* entry) {
@@ -66,18 +65,16 @@ SkipList::SkipList(const InternalKeyComparator* comparator, Arena* arena)
 }
 
 ArenaPlace SkipList::NewNode(size_t entry_size, int height) {
-  const size_t before = sizeof(head_->next0) * static_cast<size_t>(height - 1);
-  const size_t bytes = before + sizeof(Node);
-  const ArenaPlace memory = arena_->Allocate(bytes + entry_size);
-  for (int i = 0; i < height; ++i) {
-    new (memory.data + sizeof(head_->next0) * static_cast<size_t>(i))
-        std::atomic<Node*>(nullptr);
-  }
+  static_assert(sizeof(Node) == Arena::kUnit);
+  const auto links = static_cast<size_t>(height);
+  const ArenaPlace memory = arena_->Allocate(links * sizeof(Node) + entry_size);
+  auto* const top = reinterpret_cast<Node*>(memory.data);
+  for (size_t i = 0; i < links; ++i) new (top + i) std::atomic<Node*>(nullptr);
   // Until the node is linked, level 0 carries its height.
-  reinterpret_cast<Node*>(memory.data + before)
-      ->InitNext(0, reinterpret_cast<Node*>(static_cast<uintptr_t>(height)));
-  return {memory.data + bytes,
-          memory.position + static_cast<uint32_t>(bytes / Arena::kUnit)};
+  top[links - 1].InitNext(
+      0, reinterpret_cast<Node*>(static_cast<uintptr_t>(height)));
+  return {memory.data + links * sizeof(Node),
+          memory.position + static_cast<uint32_t>(links)};
 }
 
 ArenaPlace SkipList::AllocateEntry(size_t size) {

@@ -46,7 +46,6 @@ void Insert(Structure* structure, const std::string& internal_key) {
   const size_t size = internal_key.size();
   const ArenaPlace entry =
       structure->AllocateEntry(VarintLength(size) + size + 1);
-  EXPECT_EQ(reinterpret_cast<uintptr_t>(entry.data) % kEntryOwnerBytes, 0u);
   char* p = EncodeVarint32(entry.data, static_cast<uint32_t>(size));
   memcpy(p, internal_key.data(), size);
   p[size] = 0;  // No value.

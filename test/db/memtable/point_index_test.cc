@@ -36,33 +36,38 @@ std::string KeyOf(uint64_t number) {
 }
 
 TEST(PointIndexTest, ChoosesBucketsForTheWriteBuffer) {
-  EXPECT_EQ(PointIndex::BucketCountFor(0), 64u);
-  EXPECT_EQ(PointIndex::BucketCountFor(size_t{64} << 10), 512u);
-  EXPECT_EQ(PointIndex::BucketCountFor((size_t{64} << 10) + 128), 1024u);
-  EXPECT_EQ(PointIndex::BucketCountFor(size_t{64} << 20), size_t{512} << 10);
-  EXPECT_EQ(PointIndex::BucketCountFor(SIZE_MAX), size_t{4} << 20);
+  EXPECT_EQ(PointIndex::BucketCountFor(0), 8u);
+  EXPECT_EQ(PointIndex::BucketCountFor(size_t{64} << 10), 51u);
+  EXPECT_EQ(PointIndex::BucketCountFor(size_t{64} << 20), 52428u);
+  EXPECT_EQ(PointIndex::BucketCountFor(SIZE_MAX), size_t{512} << 10);
 }
 
 TEST(PointIndexTest, IsUsableUnlessOfNoBuckets) {
   const std::atomic<uint64_t> count{1000};
-  EXPECT_TRUE(PointIndex(64, &count).usable());
-  PointIndex none(0, &count);
+  Arena arena;
+  EXPECT_TRUE(PointIndex(64, &arena, &count).usable());
+  PointIndex none(0, &arena, &count);
   EXPECT_FALSE(none.usable());
   EXPECT_EQ(none.MemoryUsage(), 0u);
-  alignas(8) char bytes[32] = {};
-  char* const entry = bytes + PointIndex::kLinkBytes;
-  none.Insert(entry, EntryKey(entry), 0);
+  const ArenaPlace entry = arena.Allocate(32);
+  const std::string key =
+      MakeInternalKey("key", PackTrailer(1, ValueType::kValue));
+  none.Insert(entry, key, 0);
   none.Prefetch(0);
+  Slice found("as before");
+  EXPECT_FALSE(none.Find("key", 0, &found));
+  EXPECT_EQ(found, Slice("as before"));
 }
 
 TEST(PointIndexTest, ChargesAPageForEachInsertUntilAllAreCharged) {
   std::atomic<uint64_t> count{0};
-  const PointIndex small(64, &count);
-  const PointIndex large(4096, &count);
+  Arena arena;
+  const PointIndex small(8, &arena, &count);
+  const PointIndex large(512, &arena, &count);
   EXPECT_EQ(small.MemoryUsage(), 0u);
   EXPECT_EQ(large.MemoryUsage(), 0u);
   count = 1;
-  EXPECT_EQ(small.MemoryUsage(), 64 * 8u);
+  EXPECT_EQ(small.MemoryUsage(), 8 * 64u);
   count = 3;
   EXPECT_EQ(large.MemoryUsage(), 3 * 4096u);
   count = 8;
@@ -78,8 +83,48 @@ TEST(PointIndexTest, FindsNothingWhenEmpty) {
   }
 }
 
+// A bucket has 12 slots, of which 8 have their tags in the first word. Each
+// further bucket has as many.
+TEST(PointIndexTest, FindsKeysAndVersionsInEachSlotOfAChain) {
+  for (const bool has_equal_tags : {true, false}) {
+    Index index(64);
+    const auto hash = [&](uint64_t key) { return has_equal_tags ? 0 : key; };
+    for (uint64_t count = 1; count <= 40; ++count) {
+      // The newest sequence number of key k is k + 1, or 1000 more.
+      index.Insert(KeyOf(count), count + 1, hash(count));
+      for (uint64_t key = 1; key <= 50; ++key) {
+        ASSERT_EQ(index.Find(KeyOf(key), hash(key)), key <= count ? key + 1 : 0)
+            << count;
+      }
+    }
+    for (uint64_t newer = 1; newer <= 40; ++newer) {
+      index.Insert(KeyOf(newer), newer + 1001, hash(newer));
+      index.Insert(KeyOf(newer), 500, hash(newer));
+      for (uint64_t key = 1; key <= 50; ++key) {
+        const uint64_t expected = key <= newer ? key + 1001 : key + 1;
+        ASSERT_EQ(index.Find(KeyOf(key), hash(key)), key <= 40 ? expected : 0);
+      }
+    }
+    EXPECT_EQ(index.ArrayCount(), 1u);
+  }
+}
+
+// All tags, the lowest of which stands for two hashes, beside all others.
+TEST(PointIndexTest, TellsAllTagsApart) {
+  for (uint64_t tag = 0; tag < 128; ++tag) {
+    Index index(64);
+    for (uint64_t other = 0; other < 12; ++other) {
+      if (other != 5) index.Insert(KeyOf(other), 1, (tag + other) % 128);
+    }
+    EXPECT_EQ(index.Find(KeyOf(5), (tag + 5) % 128), 0u);
+    EXPECT_EQ(index.Find(KeyOf(200), tag), 0u);
+    index.Insert(KeyOf(5), 7, (tag + 5) % 128);
+    EXPECT_EQ(index.Find(KeyOf(5), (tag + 5) % 128), 7u);
+  }
+}
+
 TEST(PointIndexTest, FindsTheHighestSequenceWhateverTheOrderOfInserts) {
-  // Places in the chain: in front, between, at the end.
+  // Places in the bucket: in front, between, at the end.
   for (const char* key : {"first", "second", "third"}) {
     for (const std::vector<SequenceNumber>& order :
          {std::vector<SequenceNumber>{10, 11, 12},
@@ -106,10 +151,10 @@ TEST(PointIndexTest, FindsTheHighestSequenceWhateverTheOrderOfInserts) {
 
 TEST(PointIndexTest, AgreesWithAModelWhenHashesCollide) {
   test::Rng rng(test::TestSeed());
-  // No Bloom bits differ, all do, or both buckets and Bloom bits do.
+  // No tags differ, all do, or both buckets and tags do.
   const std::vector<std::function<uint64_t(uint64_t)>> hashes = {
       [](uint64_t) { return uint64_t{0}; },
-      [](uint64_t number) { return number << 60; },
+      [](uint64_t number) { return number; },
       [](uint64_t number) { return number % 5 << 60 | number % 3; },
       [](uint64_t number) { return PreviewXxh3(KeyOf(number)); }};
   for (const auto& hash : hashes) {
@@ -132,7 +177,8 @@ TEST(PointIndexTest, AgreesWithAModelWhenHashesCollide) {
   }
 }
 
-TEST(PointIndexTest, LosesNoNewKeyWhenManyEnterOneBucketB1) {
+// They also need further buckets.
+TEST(PointIndexTest, LosesNoNewKeyWhenManyEnterOneBucketB1B10) {
   constexpr int kThreads = 4;
   const uint64_t count = 300;
   for (int round = 0; round < 10; ++round) {
@@ -140,12 +186,12 @@ TEST(PointIndexTest, LosesNoNewKeyWhenManyEnterOneBucketB1) {
     RunThreads(kThreads, [&](int thread) {
       for (uint64_t i = 0; i < count; ++i) {
         const uint64_t number = i * kThreads + static_cast<uint64_t>(thread);
-        index.Insert(KeyOf(number), 1 + number, number << 60);
-        ASSERT_EQ(index.Find(KeyOf(number), number << 60), 1 + number);
+        index.Insert(KeyOf(number), 1 + number, number % 128);
+        ASSERT_EQ(index.Find(KeyOf(number), number % 128), 1 + number);
       }
     });
     for (uint64_t number = 0; number < count * kThreads; ++number) {
-      ASSERT_EQ(index.Find(KeyOf(number), number << 60), 1 + number);
+      ASSERT_EQ(index.Find(KeyOf(number), number % 128), 1 + number);
     }
   }
 }
@@ -165,27 +211,35 @@ TEST(PointIndexTest, KeepsTheNewestWhenVersionsOfOneKeyRaceB2) {
   EXPECT_EQ(index.Find("key", 7), count * kThreads);
 }
 
-TEST(PointIndexTest, LosesNoVersionWhenNeighboursAreReplacedB3) {
-  // Each thread owns one key of the chain: what it inserted is the newest.
+TEST(PointIndexTest, LosesNothingWhenNeighboursAreReplacedB3) {
+  // Each thread has one key of the chain: what it inserted is the newest. Now
+  // and then it adds a key.
   constexpr int kThreads = 4;
   Index index(64);
   for (uint64_t key = 0; key < kThreads; ++key) index.Insert(KeyOf(key), 1, 0);
   RunThreads(kThreads, [&](int thread) {
-    const std::string key = KeyOf(static_cast<uint64_t>(thread));
+    const auto key = static_cast<uint64_t>(thread);
+    std::vector<uint64_t> added;
     for (SequenceNumber sequence = 2; sequence < 10000; ++sequence) {
-      index.Insert(key, sequence, 0);
-      ASSERT_EQ(index.Find(key, 0), sequence);
+      index.Insert(KeyOf(key), sequence, 0);
+      ASSERT_EQ(index.Find(KeyOf(key), 0), sequence);
+      if (sequence % 400 != 0) continue;
+      added.push_back(sequence * kThreads + key);
+      index.Insert(KeyOf(added.back()), 1, 0);
+      for (const uint64_t one : added) {
+        ASSERT_EQ(index.Find(KeyOf(one), 0), 1u);
+      }
     }
   });
 }
 
 TEST(PointIndexTest, ReadersPassReplacedAndNewEntriesB4B5) {
   // The reader's keys are after, between and before entries that are replaced
-  // all the time. Its own keys are replaced, too. New keys come in front.
+  // all the time. Its own keys are replaced, too. New keys come at the end.
   constexpr int kKeys = 6;
   const int updates = 20000;
   Index index(64);
-  const auto hash = [](uint64_t key) { return key << 60; };
+  const auto hash = [](uint64_t key) { return key % 16; };
   std::vector<std::atomic<SequenceNumber>> published(kKeys);
   for (uint64_t key = 0; key < kKeys; ++key) {
     index.Insert(KeyOf(key), 1, hash(key));
@@ -205,6 +259,7 @@ TEST(PointIndexTest, ReadersPassReplacedAndNewEntriesB4B5) {
         if (i % 200 == 0) {
           const uint64_t fresh = 1000 + first + static_cast<uint64_t>(i);
           index.Insert(KeyOf(fresh), sequence, hash(fresh));
+          ASSERT_EQ(index.Find(KeyOf(fresh), hash(fresh)), sequence);
         }
       }
       done.store(true);
