@@ -74,7 +74,7 @@ class FamilyMemtables final : private WriteBufferClient {
   const std::vector<MemTable*>& flushed() const { return flushed_; }
   // REQUIRES: leadership or the mutex.
   bool IsFull() const {
-    return memtable_->ApproximateMemoryUsage() > options_->write_buffer_size &&
+    return memtable_->IsFull(options_->write_buffer_size) &&
            !memtable_->empty();
   }
   // Returns true if a new memtable is due.

@@ -69,10 +69,10 @@
 // I5 From any node whose low key is below the key, T6 leads to the key's place.
 // I6 `reference_` changes once, before any slot is filled, so all prefixes are
 //    relative to one key.
-// I7 In a node that no thread owns, no free slot has a prefix below that of a
-//    key that belongs in the node. A slot that was never filled has the highest
-//    prefix. One that a split has freed has the prefix of a key that was moved,
-//    which is at least `high`.
+// I7 In a node that no thread owns, the prefixes of free slots are not below
+//    the prefix of any key that belongs in the node. A slot that was never
+//    filled has the highest prefix. A split frees slots with prefixes that are
+//    at least `high`.
 //
 // *Why each order is needed.*
 // T0 pairs with itself and with T5: a thread that computes a prefix sees the

@@ -467,13 +467,17 @@ BlinkNode* BasicBlinkTree<Pause>::Split(Node* node, const Target& t,
   size_t moved = 0;
   for (size_t i = keep; i < kSlotCount; ++i, ++moved) {
     const size_t slot = Node::Slot(word, i);
+    // relaxed, these: this thread owns both nodes, and the store of `next`
+    // below publishes the new one.
     right->prefixes[moved].store(
         node->prefixes[slot].load(std::memory_order_relaxed),
         std::memory_order_relaxed);
+    // relaxed, both: as above.
     right->entries[moved].store(
         node->entries[slot].load(std::memory_order_relaxed),
         std::memory_order_relaxed);
     if (is_leaf) continue;
+    // relaxed, both: as above.
     static_cast<BlinkInnerNode*>(right)->children[moved].store(
         static_cast<BlinkInnerNode*>(node)->children[slot].load(
             std::memory_order_relaxed),

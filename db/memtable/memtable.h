@@ -1,6 +1,7 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>
@@ -133,6 +134,14 @@ class MemTable {
   size_t ApproximateMemoryUsage() const {
     return arena_.MemoryUsage() + node_arena_.MemoryUsage() +
            index_.MemoryUsage() + tombstones_.MemoryUsage();
+  }
+  // Returns the memory at which a memtable is full. Positions in an arena have
+  // the bits for 32 GiB, so a memtable takes no further batch above 8 GiB.
+  static size_t FullBytes(size_t write_buffer_size) {
+    return std::min(write_buffer_size, size_t{8} << 30);
+  }
+  bool IsFull(size_t write_buffer_size) const {
+    return ApproximateMemoryUsage() > FullBytes(write_buffer_size);
   }
   // Report to the account: see WriteBufferCharge. They do nothing without one.
   // Any thread may call them.

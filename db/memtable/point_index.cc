@@ -148,9 +148,9 @@ size_t PointIndex::MemoryUsage() const {
   return bucket->more_tags.load(std::memory_order_relaxed) & ~kLocked;
 }
 
-// Does T3, or nothing if the version there is newer, if the insertion's user
-// key is among those of a word of tags. Otherwise returns false. REQUIRES: the
-// bucket is locked.
+// If a slot of a word of tags has the insertion's user key, does T3, or nothing
+// if the version there is newer. Otherwise returns false. REQUIRES: the bucket
+// is locked.
 [[gnu::always_inline]] inline bool PointIndex::Replace(
     uint64_t tags, std::atomic<uint32_t>* entries,
     const Insertion& insertion) const {
@@ -172,13 +172,14 @@ size_t PointIndex::MemoryUsage() const {
 [[gnu::always_inline]] inline bool PointIndex::InsertInto(
     Bucket* bucket, const Insertion& insertion) {
   const uint32_t more_tags = Lock(bucket);
-  // relaxed, here and in what follows: the bucket is locked.
+  // relaxed: the bucket is locked.
   const uint64_t tags = bucket->tags.load(std::memory_order_relaxed);
   if (!Replace(tags, bucket->entries, insertion)) {
     if (AreUsed(tags)) {
       return InsertFurther(bucket, more_tags, insertion);
     }
     const size_t free = UsedCount(tags);
+    // relaxed: the next store publishes it.
     bucket->entries[free].store(insertion.entry, std::memory_order_relaxed);
     // T2. release pairs with the acquire of T5.
     bucket->tags.store(tags | insertion.tag << (8 * free),
@@ -201,7 +202,7 @@ size_t PointIndex::MemoryUsage() const {
     if (Replace(more_tags, more_entries, insertion)) break;
     if (more_tags >> 24 == 0) {
       const size_t free = UsedCount(more_tags);
-      // relaxed, here and in what follows: the bucket is locked.
+      // relaxed: the store of the tag publishes it.
       more_entries[free].store(insertion.entry, std::memory_order_relaxed);
       more_tags |= static_cast<uint32_t>(insertion.tag << (8 * free));
       if (at == bucket) {
@@ -212,6 +213,7 @@ size_t PointIndex::MemoryUsage() const {
       }
       break;
     }
+    // relaxed: the bucket is locked.
     const uint32_t next = at->next.load(std::memory_order_relaxed);
     if (next == 0) {
       // T2. release pairs with the acquire of T5.
@@ -220,16 +222,19 @@ size_t PointIndex::MemoryUsage() const {
       break;
     }
     at = reinterpret_cast<Bucket*>(arena_->At(next));
+    // relaxed: the bucket is locked.
     const uint64_t tags = at->tags.load(std::memory_order_relaxed);
     if (Replace(tags, at->entries, insertion)) break;
     if (!AreUsed(tags)) {
       const size_t free = UsedCount(tags);
+      // relaxed: the next store publishes it.
       at->entries[free].store(insertion.entry, std::memory_order_relaxed);
       // T2. release pairs with the acquire of T5.
       at->tags.store(tags | insertion.tag << (8 * free),
                      std::memory_order_release);
       break;
     }
+    // relaxed: the bucket is locked.
     more_tags = at->more_tags.load(std::memory_order_relaxed);
   }
   // T2 and T4. release pairs with the acquire of T5 and T1.
@@ -309,10 +314,9 @@ void PointIndex::Grow() {
   growing_.store(false, std::memory_order_release);
 }
 
-[[gnu::always_inline]] inline Slice PointIndex::FindAmong(uint64_t tags,
-                                   const std::atomic<uint32_t>* entries,
-                                   const Slice& user_key,
-                                   uint64_t tag_in_each_byte) const {
+[[gnu::always_inline]] inline Slice PointIndex::FindAmong(
+    uint64_t tags, const std::atomic<uint32_t>* entries, const Slice& user_key,
+    uint64_t tag_in_each_byte) const {
   for (uint64_t matches = MatchesOf(tags, tag_in_each_byte); matches != 0;
        matches &= matches - 1) {
     const Slice key = KeyAt(entries, matches);
@@ -335,14 +339,16 @@ Slice PointIndex::FindFurther(const Bucket& bucket, const Slice& user_key,
                               uint64_t hash) const {
   const uint64_t tag = TagInEachByte(hash);
   for (const Bucket* at = &bucket;;) {
-    // T5. acquire, all: pair with the release of T2.
+    // T5. acquire pairs with the release of T2 and T4.
     const uint32_t more_tags =
         at->more_tags.load(std::memory_order_acquire) & ~kLocked;
     Slice key = FindAmong(more_tags, at->entries + kFirstTags, user_key, tag);
     if (!key.empty()) return key;
+    // T5. acquire pairs with the release of T2.
     const uint32_t next = at->next.load(std::memory_order_acquire);
     if (next == 0) return Slice();
     at = reinterpret_cast<const Bucket*>(arena_->At(next));
+    // T5. acquire pairs with the release of T2.
     key = FindAmong(at->tags.load(std::memory_order_acquire), at->entries,
                     user_key, tag);
     if (!key.empty()) return key;

@@ -256,7 +256,7 @@ class PointIndex {
   static constexpr uint64_t kMaxLoad = 32;
   static constexpr size_t kGrowthFactor = 8;
   static constexpr size_t kSlots = 12;
-  static constexpr size_t kFirstTags = 8;  // Of them have a tag in `tags`.
+  static constexpr size_t kFirstTags = 8;  // The slots with a tag in `tags`.
   static constexpr uint32_t kLocked = uint32_t{1} << 31;
 
   struct Bucket {
@@ -278,7 +278,7 @@ class PointIndex {
     Array* older = nullptr;
     MemoryAccount* account = nullptr;
   };
-  // What an insert adds.
+  // The key and entry to insert.
   struct Insertion;
 
   // The bucket and the tag use opposite ends of the hash.

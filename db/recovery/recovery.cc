@@ -685,8 +685,7 @@ MemTable* Recovery::MemTableFor(uint32_t family, uint64_t wal_number,
   // A record's updates of a family go to one memtable.
   const bool begins = std::exchange(found.last_record, records_) != records_;
   if (found.memtables.empty() ||
-      (begins && found.memtables.back()->ApproximateMemoryUsage() >
-                     found.memtable_bytes)) {
+      (begins && found.memtables.back()->IsFull(found.memtable_bytes))) {
     *status = AddMemTable(index, wal_number, state);
     if (!status->ok()) return nullptr;
   }

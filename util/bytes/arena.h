@@ -140,7 +140,7 @@ class Arena {
     size_t capacity;
     std::atomic<size_t> used;  // A multiple of kUnit.
     MemoryAccount* account;    // For this header and `capacity` bytes.
-    uint32_t position;         // Of the first byte to allocate.
+    uint32_t position;         // Where the allocations begin.
 
     // Returns a null address if fewer than `bytes` bytes are left.
     ArenaPlace Take(size_t bytes, size_t alignment);
@@ -156,7 +156,7 @@ class Arena {
   // Sets *grew if it takes a block from the system.
   ArenaPlace AllocateLocked(size_t bytes, size_t alignment, bool* grew)
       VARVE_REQUIRES(mu_);
-  // `used_bytes`: of the capacity, from which positions are wanted.
+  // The first `used_bytes` of the capacity get positions.
   Block* AddBlock(size_t capacity, size_t used_bytes) VARVE_REQUIRES(mu_);
   // Returns the position at `base`, and gives it and the `count` slots from it
   // on to the block there.
