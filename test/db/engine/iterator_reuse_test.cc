@@ -244,7 +244,9 @@ TEST_F(IteratorReuseTest, AnIteratorMayBeRefreshedOnAnotherThread) {
       handed->SeekToFirst();
       EXPECT_EQ(handed->value().ToString(), value);
     }).join();
-    if (round % 2 == 0) EXPECT_TRUE(Ok(handed->Refresh()));
+    if (round % 2 == 0) {
+      EXPECT_TRUE(Ok(handed->Refresh()));
+    }
   }
   std::thread([&] { handed.reset(); }).join();
   CompactAll();
