@@ -107,8 +107,8 @@ TEST_F(RepairMemoryTest, DamagedTablesSideBySide) {
   constexpr int kEntries = 600;
   MakeTables(kTables, kEntries, false);  // 36 MB.
   EXPECT_LT(Repair(), uint64_t{28} << 20);
-  // None is written twice.
-  EXPECT_LE(temporary_, kTables);
+  // None is written twice. CURRENT has a temporary name, too.
+  EXPECT_LE(temporary_, kTables + 1);
   Open();
   for (int i = 0; i < kTables * kEntries; ++i) {
     if (i % kEntries < 8) continue;
