@@ -221,15 +221,16 @@ Status Ingestion::PlaceLocked(bool has_snapshots) {
   last_sequence_ = core_.versions->LastSequence() + 1;
   for (const auto& part : parts_) {
     const SequenceNumber first = core_.versions->LastSequence() + 1;
+    part->on_level0 = 0;
     for (size_t i = 0; i < part->tables.size(); ++i) {
       Status status = PlaceTableLocked(part.get(), i, has_snapshots);
       if (!status.ok()) return status;
     }
     // Later files win over earlier ones that they overlap.
-    if (part->OverlapsItself()) {
-      last_sequence_ =
-          std::max(last_sequence_, first + part->tables.size() - 1);
-    }
+    const size_t numbers = part->OverlapsItself()
+                               ? part->tables.size()
+                               : std::max(part->on_level0, size_t{1});
+    last_sequence_ = std::max(last_sequence_, first + numbers - 1);
   }
   for (const auto& part : parts_) {
     part->edit.SetLastSequence(last_sequence_);
@@ -263,7 +264,12 @@ Status Ingestion::PlaceTableLocked(Part* part, size_t i, bool has_snapshots) {
         place.overlaps || (options.snapshot_consistency && has_snapshots);
     if (options.allow_global_seqno) {
       sequence = core_.versions->LastSequence() + 1;
-      if (part->OverlapsItself()) sequence += i;
+      if (part->OverlapsItself()) {
+        sequence += i;
+      } else if (place.level == 0) {
+        // RocksDB refuses two tables there with the same one.
+        sequence += part->on_level0++;
+      }
     } else if (must_have_number) {
       return Status::InvalidArgument(
           part->tables[i].path,

@@ -73,6 +73,7 @@ class Ingestion {
     std::vector<ExternalTable> tables;
     std::unique_ptr<LevelChoice> levels;
     std::vector<bool> overlaps;  // Whether each table overlaps another one.
+    size_t on_level0 = 0;        // Tables that go there.
     VersionEdit edit;
   };
 

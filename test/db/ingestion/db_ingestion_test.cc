@@ -4,6 +4,9 @@
 // step, as newer than all that is there, in the right level, and invisible to
 // snapshots and iterators from before. Method: one case for each rule.
 
+#include <set>
+#include <vector>
+
 #include "test/testing/db/external_tables.h"
 #include "test/testing/db/families_fixture.h"
 #include "test/testing/seed.h"
@@ -186,6 +189,34 @@ TEST_F(IngestionTest, LaterFilesWin) {
   Put("b", "2");
   CompactAll();
   EXPECT_TRUE(HasEntries(db_.get(), expected));
+}
+
+// RocksDB refuses a database with two tables of the same number there.
+TEST_F(IngestionTest, FilesOnLevelZeroHaveNumbersOfTheirOwn) {
+  Open();
+  Do("put a 0, put b 0, put c 0, put d 0, flush, put e 0, flush");
+  const uint64_t before = db_->GetLatestSequenceNumber();
+  WriteTable("1", "put a 1");
+  WriteTable("2", "put c 2");
+  WriteTable("3", "put x 3");  // To the last level.
+  ASSERT_TRUE(Ok(Ingest({"1", "2", "3"})));
+  EXPECT_EQ(TablesAt(0), 4u);
+  EXPECT_EQ(TablesAt(6), 1u);
+  EXPECT_EQ(db_->GetLatestSequenceNumber(), before + 2);
+  std::vector<LiveFileMetaData> files;
+  db_->GetLiveFilesMetaData(&files);
+  std::set<uint64_t> numbers;
+  for (const LiveFileMetaData& file : files) {
+    if (file.level == 0) numbers.insert(file.largest_seqno);
+  }
+  EXPECT_EQ(numbers.size(), 4u);
+  EXPECT_EQ(Get("a"), "1");
+  EXPECT_EQ(Get("c"), "2");
+  EXPECT_EQ(Get("x"), "3");
+  Put("a", "4");
+  Reopen();
+  EXPECT_EQ(Get("a"), "4");
+  EXPECT_EQ(Get("c"), "2");
 }
 
 TEST_F(IngestionTest, LinksMovesOrCopies) {
