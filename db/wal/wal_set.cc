@@ -326,9 +326,14 @@ bool WalSet::WritePathChangedLocked() {
 }
 
 void WalSet::ReleaseSpaceLocked() {
+  // A flush may be syncing older ones, with sync_mutex_ alone.
+  mutex()->Unlock();
+  sync_mutex_.Lock();
+  mutex()->Lock();
   for (const Wal& wal : wals_) {
     if (!wal.writer->failed()) wal.writer->ReleaseSpace();
   }
+  sync_mutex_.Unlock();
 }
 
 std::vector<std::pair<uint64_t, uint64_t>> WalSet::SizesFromLocked(

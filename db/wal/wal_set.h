@@ -160,7 +160,8 @@ class WalSet {
   bool WritePathChangedLocked() VARVE_REQUIRES(kDbMutex);
   // Returns the calls of logs that waited.
   const FileWaits& waits() const { return *waits_; }
-  // Releases the space allocated after the ends of logs.
+  // Releases the space allocated after the ends of logs. Releases the mutex and
+  // reacquires it. REQUIRES: leadership of the write queue.
   void ReleaseSpaceLocked() VARVE_REQUIRES(kDbMutex);
 
   bool EmptyLocked() const VARVE_REQUIRES(kDbMutex) { return wals_.empty(); }
