@@ -72,7 +72,7 @@
 //    all older ones. Each entry is in the chains of one array, or was replaced
 //    there by a newer version. I1 to I3 hold in each array separately.
 // I5 `only_buckets_` becomes null once, before `newest_` leaves the first
-// array.
+//    array.
 //
 // *Why each order is needed.*
 // T2 and T3 pair with T5: a thread that reads a tag sees the slot's position,
@@ -103,9 +103,8 @@
 //    the memory. The entry was the newest version when the lookup began, or
 //    later.
 // B5 A reader finds slot 7 free and stops, but the key is in a slot after it.
-// By
-//    I3 slot 7 was used before the key was inserted, so its load of `tags` is
-//    older than that insert.
+//    By I3 slot 7 was used before the key was inserted, so its load of `tags`
+//    is older than that insert.
 // B6 A reader finds a version newer than its snapshot. The index does not have
 //    the version before it. The caller searches the ordered structure. Each
 //    update at or before that snapshot was inserted there before it was
