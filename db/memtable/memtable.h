@@ -175,8 +175,8 @@ class MemTable {
     return has_unlogged_.load(std::memory_order_relaxed);
   }
   void SetHasUnlogged() {
-    // relaxed: see above.
-    has_unlogged_.store(true, std::memory_order_relaxed);
+    // relaxed, both: see above. Stored once, so that the line stays clean.
+    if (!has_unlogged()) has_unlogged_.store(true, std::memory_order_relaxed);
   }
 
  private:

@@ -205,6 +205,7 @@ void WalSet::AddFinishedLocked(uint64_t number, uint64_t size) {
 
 void WalSet::AddLocked(Wal wal) {
   if (newest_ != nullptr) wals_.back().bytes = newest_->Size();
+  wal.writer->SetLastUpdate(last_logged());
   newest_ = wal.writer.get();
   begin_bytes_ = wal.begin_bytes;
   wals_.push_back(std::move(wal));
@@ -387,6 +388,7 @@ Status WalSet::CloseLocked() {
     const Status close_status = wal.writer->Close();
     if (status.ok()) status = close_status;
   }
+  last_logged_ = last_logged();
   wals_.clear();
   newest_ = nullptr;
   return status;

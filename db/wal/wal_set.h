@@ -79,9 +79,13 @@ class WalSet {
   Status AppendPredecessor(uint64_t number, uint64_t size,
                            SequenceNumber sequence);
   // Returns the last update in a log since Open, or 0.
-  SequenceNumber last_logged() const { return last_logged_; }
-  // Records it, once the update is in the log.
-  void SetLastLogged(SequenceNumber sequence) { last_logged_ = sequence; }
+  SequenceNumber last_logged() const {
+    return newest_ != nullptr ? newest_->last_update() : last_logged_;
+  }
+  // Records it, once the update is in the newest log.
+  void SetLastLogged(SequenceNumber sequence) {
+    newest_->SetLastUpdate(sequence);
+  }
   // Returns true if a failed Append left the newest log unchanged.
   bool HasRefused() const { return !newest_->failed(); }
   // Writes the buffered part of the newest log to the operating system.
@@ -225,7 +229,7 @@ class WalSet {
   std::string last_write_path_ = "write";
   std::vector<Wal> obsolete_;
   uint64_t obsolete_bytes_ = 0;     // Also of those that were taken.
-  SequenceNumber last_logged_ = 0;  // Owned by the leader.
+  SequenceNumber last_logged_ = 0;  // When there is no log.
   std::vector<Slice> parts_;        // Owned by the leader.
   uint64_t group_sync_us_ = 0;      // Owned by the leader.
 };

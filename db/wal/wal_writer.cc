@@ -81,9 +81,14 @@ Status Writer::AddRecord(std::span<const Slice> parts, bool may_use_reserve) {
   const bool flush = !options_.manual_flush || size >= kLargeRecordBytes;
   Status status;
   if (size + kHeaderSize <= kBlockSize - block_offset_) [[likely]] {
-    pieces_.resize(1 + parts.size());
-    std::copy(parts.begin(), parts.end(), pieces_.begin() + 1);
-    status = AddFragment(kFull, size, flush);
+    if (parts.size() == 1) [[likely]] {
+      Slice pieces[] = {Slice(), parts.front()};
+      status = AddWhole(pieces, size, flush);
+    } else {
+      pieces_.resize(1 + parts.size());
+      std::copy(parts.begin(), parts.end(), pieces_.begin() + 1);
+      status = AddWhole(pieces_, size, flush);
+    }
   } else {
     status = AddFragments(parts, size, flush);
   }
@@ -139,13 +144,13 @@ Status Writer::AddFragments(std::span<const Slice> parts, size_t size,
   return Status::OK();
 }
 
-Status Writer::AddFragment(uint8_t type, size_t size, bool flush) {
+Status Writer::AddWhole(std::span<Slice> pieces, size_t size, bool flush) {
   char header[kHeaderSize];
-  FillHeader(type, size, std::span(pieces_).subspan(1), header);
-  pieces_[0] = Slice(header, kHeaderSize);
+  FillHeader(kFull, size, pieces.subspan(1), header);
+  pieces[0] = Slice(header, kHeaderSize);
   Status status;
-  if (!file_->TryStore(pieces_.data(), pieces_.size())) {
-    status = file_->AppendParts(pieces_.data(), pieces_.size(), flush);
+  if (!file_->TryStore(pieces.data(), pieces.size())) {
+    status = file_->AppendParts(pieces.data(), pieces.size(), flush);
   }
   if (status.ok()) {
     block_offset_ += kHeaderSize + size;

@@ -6,6 +6,7 @@
 #include <span>
 #include <vector>
 
+#include "table/block/internal_key.h"
 #include "varve/env.h"
 #include "varve/slice.h"
 #include "varve/status.h"
@@ -39,9 +40,9 @@ class Writer {
   Writer(std::unique_ptr<WritableFile> file, uint64_t number,
          const WriterOptions& options = {})
       : file_(std::move(file)),
-        number_(number),
+        size_(options.finished_bytes),
         options_(options),
-        size_(options.finished_bytes) {}
+        number_(number) {}
   Writer(const Writer&) = delete;
   Writer& operator=(const Writer&) = delete;
 
@@ -85,6 +86,11 @@ class Writer {
   }
   Status Close() { return file_->Close(); }
 
+  // A number that the owner keeps here: on the cache line that an append
+  // changes anyway.
+  SequenceNumber last_update() const { return last_update_; }
+  void SetLastUpdate(SequenceNumber sequence) { last_update_ = sequence; }
+
   bool failed() const { return !failure_.ok(); }
   uint64_t number() const { return number_; }
   uint64_t Size() const { return size_; }
@@ -95,20 +101,24 @@ class Writer {
 
   [[gnu::noinline]] Status AddFragments(std::span<const Slice> parts,
                                         size_t size, bool flush);
-  // Adds the pieces after the first, of `size` bytes in total. The first is for
-  // the header.
-  Status AddFragment(uint8_t type, size_t size, bool flush);
+  // Adds a whole record that fits in the block, of `size` bytes in total. The
+  // first piece is for the header.
+  Status AddWhole(std::span<Slice> pieces, size_t size, bool flush);
   Status AllocateFor(size_t record_size, bool may_use_reserve);
   [[gnu::noinline]] Status Allocate(uint64_t end, size_t record_size);
 
-  std::unique_ptr<WritableFile> file_;
-  const uint64_t number_;
-  const WriterOptions options_;
+  // What an append uses is on one line, which moves between the processors of
+  // the threads that lead one after another.
+  alignas(64) std::unique_ptr<WritableFile> file_;
   uint64_t size_;  // Of the file.
   size_t block_offset_ = 0;
   uint64_t allocated_bytes_ = 0;
-  std::vector<Slice> pieces_;  // Of the fragment that is being added.
+  SequenceNumber last_update_ = 0;
   Status failure_;
+
+  alignas(64) const WriterOptions options_;
+  const uint64_t number_;
+  std::vector<Slice> pieces_;  // Of the fragments that are being added.
 };
 
 }  // namespace varve::wal

@@ -21,7 +21,9 @@ bool PublicationOrder::Complete(Ticket* ticket,
 void PublicationOrder::Publish(Ticket* const own,
                                std::atomic<SequenceNumber>* published) {
   for (Ticket* ticket = own;;) {
-    failed_ |= ticket->failed;
+    // Not stored otherwise: other processors keep their copies of the line.
+    if (ticket->failed) [[unlikely]]
+      failed_ = true;
     const bool failed = failed_;
     // T4. release pairs with the acquire of readers.
     if (!failed) published->store(ticket->last, std::memory_order_release);

@@ -315,11 +315,19 @@ class WriteQueue {
   void AnnounceArrival();
   void YieldDuringDelay(uint64_t deadline_ns);
 
-  std::atomic<Writer*> tail_{nullptr};
+  // What each leader uses is on the line of `tail_`, which has come to its
+  // processor by T1.
+  alignas(64) std::atomic<Writer*> tail_{nullptr};
   std::atomic<uint32_t> awaited_{0};
+  // The number of groups that overlap, even if no other writer comes. Begins
+  // anew when a writer with a batch has waited for another. Owned by the
+  // leader.
+  uint32_t overlaps_left_ = 0;
+  PublicationOrder order_;
 
-  // Owned by the leader.
-  size_t expected_group_size_ = 0;  // Writers to wait for, with the leader.
+  // Owned by the leader, and used with `sync`.
+  alignas(64) size_t expected_group_size_ =
+      0;  // Writers to wait for, with the leader.
   // The number of leaders that skip the delay after a useless one, and the
   // number of skips that are left.
   uint32_t delay_backoff_ = 0;
@@ -329,11 +337,6 @@ class WriteQueue {
   uint32_t yield_backoff_ = 0;
   uint32_t yields_to_skip_ = 0;
   uint32_t good_yields_ = 0;  // Since the last slow one.
-  // The number of groups that overlap, even if no other writer comes. Begins
-  // anew when a writer with a batch has waited for another.
-  uint32_t overlaps_left_ = 0;
-
-  PublicationOrder order_;
 };
 
 }  // namespace varve
