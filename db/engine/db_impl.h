@@ -78,6 +78,11 @@ class DBImpl final : public DefaultFamilyCalls, private ForkWatch {
   void Follow();
   // Returns the statistics, or null.
   StatisticsImpl* stats() const { return core_.stats; }
+  // Makes the next writes overlap, for measurements: see WriteQueue.
+  void OverlapNextWrites(uint32_t count) {
+    const WriteQueue::Exclusive leader(&core_.write_queue);
+    core_.write_queue.OverlapNext(count);
+  }
   // Returns a new handle of a live family. REQUIRES: there is one of that name.
   ColumnFamilyHandle* NewHandle(const std::string& name);
   // Returns a new handle of the family with that id, or null if there is none.

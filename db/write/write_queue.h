@@ -276,6 +276,9 @@ class WriteQueue {
     return overlaps_left_ != 0 && DecideOverlap(group);
   }
   PublicationOrder& order() { return order_; }
+  // Makes the next groups overlap, fewer than `count`, as after a writer has
+  // waited for another. For a leader, in measurements where no writer waits.
+  void OverlapNext(uint32_t count) { overlaps_left_ = count; }
 
   // Runs `insert`, a function of a Writer, for each writer of the group. The
   // leader calls this. Each insert runs on the follower's thread or on the

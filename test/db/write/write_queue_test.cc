@@ -362,6 +362,18 @@ TEST_F(WriteQueueTest, LeaderWaitsInVainLessAndLessOften) {
 
 // B1 to B5 at random: `log` and `memtable` are plain, so that a second leader,
 // or a follower that inserts when it should not, is a race.
+TEST_F(WriteQueueTest, GroupsOfALoneWriterOverlapIfTold) {
+  Peer& leader = New();
+  ASSERT_EQ(queue_.Join(&leader.writer), Role::kLeader);
+  const WriteQueue::Group group = queue_.Form(&leader.writer);
+  EXPECT_FALSE(queue_.Overlaps(group));
+  queue_.OverlapNext(3);
+  EXPECT_TRUE(queue_.Overlaps(group));
+  EXPECT_TRUE(queue_.Overlaps(group));
+  EXPECT_FALSE(queue_.Overlaps(group));
+  Leave(leader);
+}
+
 TEST_F(WriteQueueTest, StressEveryWriterIsAnsweredOnce) {
   constexpr int kThreads = 4;
   const int writes = test::EnvironmentInt("VARVE_QUEUE_WRITES", 20000);
