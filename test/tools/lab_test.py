@@ -280,6 +280,60 @@ print("\\n".join(body))
 class ReportTest(unittest.TestCase):
     """Parts of a report."""
 
+    def test_replaces_a_section_of_a_page(self):
+        with tempfile.TemporaryDirectory() as directory:
+            path = Path(directory) / "a.md"
+            path.write_text("# Results: a\n\n"
+                            "| figures | date | commit | machine | load |\n"
+                            "|---|---|---|---|---|\n| all | old row |\n\n"
+                            "Measured code: `db/`.\n\nText.\n\n"
+                            "## First (one)\n\nold one\n\n"
+                            "## Second (two)\n\nold two\n", "utf-8")
+            code = f"""
+from pathlib import Path
+import report
+for text in ("a draft", "new text"):
+    page = report.Results(report.Report("x"), "a", ["db/"])
+    for name in ("one", "three"):
+        page.heading(f"Heading ({{name}})")
+        page.text(f"{{text}} of {{name}}")
+        page.chart(f"{{name}}.svg", "caption", "<svg></svg>")
+    for name in ("one", "three"):
+        page.replace_section(Path({str(path)!r}), name)
+"""
+            in_labs(code)
+            self.assertTrue((Path(directory) / "one.svg").exists())
+            text = path.read_text("utf-8")
+        text = re.sub(r"\| 20.*\|", "| date |", text)
+        self.assertEqual(text, """# Results: a
+
+| figures | date | commit | machine | load |
+|---|---|---|---|---|
+| all | old row |
+| one, simulated | date |
+| three, simulated | date |
+
+Measured code: `db/`.
+
+Text.
+
+## Heading (one)
+
+new text of one
+
+![caption](one.svg)
+
+## Second (two)
+
+old two
+
+## Heading (three)
+
+new text of three
+
+![caption](three.svg)
+""")
+
     def test_figures_have_their_spread(self):
         printed = in_labs("""
 from report import Spread, figure, ratio, is_text

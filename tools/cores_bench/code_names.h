@@ -1,7 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
-// Names of functions and variables of this process, from its symbol tables.
+// Names of functions and variables of this process, from its symbol tables and
+// debugging information.
 
 #include <cstdint>
 #include <memory>
@@ -18,8 +19,9 @@ class CodeNames {
   CodeNames(const CodeNames&) = delete;
   CodeNames& operator=(const CodeNames&) = delete;
 
-  // Returns the demangled name of what contains the address, without its
-  // arguments, or an empty string.
+  // Returns the name of the function or variable that contains the address,
+  // without arguments, or an empty string. Where a function of Varve's was
+  // inlined, returns the name of that.
   std::string NameOf(uint64_t address) const;
 
  private:

@@ -6,6 +6,7 @@
 #include <bitset>
 #include <cmath>
 #include <deque>
+#include <map>
 #include <memory>
 #include <optional>
 #include <queue>
@@ -731,9 +732,25 @@ class Machine {
     ++transfers_;
     ++line->transfers;
     line->code = step.code;
+    ++moves_[{step.line, step.code}];
   }
 
   // ---- The end --------------------------------------------------------------
+
+  std::vector<LineReport::Mover> MoversOf(LineId line,
+                                          double operations) const {
+    std::vector<LineReport::Mover> movers;
+    for (auto it = moves_.lower_bound({line, 0});
+         it != moves_.end() && it->first.first == line; ++it) {
+      movers.push_back(
+          {.code = it->first.second,
+           .transfers = static_cast<double>(it->second) / operations});
+    }
+    std::stable_sort(
+        movers.begin(), movers.end(),
+        [](const auto& a, const auto& b) { return a.transfers > b.transfers; });
+    return movers;
+  }
 
   ModelReport Report() {
     ModelReport report;
@@ -777,13 +794,14 @@ class Machine {
     if (!order.empty()) {
       report.serial_bound = kNanos * operations / lines_[order[0]].SerialNs();
     }
-    for (size_t i = 0; i < order.size() && i < 5; ++i) {
+    for (size_t i = 0; i < order.size() && i < schedule_.lines; ++i) {
       const Line& line = lines_[order[i]];
       report.hottest.push_back(
           {.line = addresses_[order[i]],
            .code = line.code,
            .transfers = static_cast<double>(line.transfers) / operations,
-           .busy_ns = line.SerialNs() / operations});
+           .busy_ns = line.SerialNs() / operations,
+           .movers = MoversOf(order[i], operations)});
     }
     report.ended = done_;
     report.memory = memory_;
@@ -820,6 +838,8 @@ class Machine {
   uint64_t sleeps_ = 0;
   uint64_t atomics_ = 0;
   uint64_t failures_ = 0;
+  // Transfers of a line by an instruction.
+  std::map<std::pair<LineId, uint64_t>, uint64_t> moves_;
 };
 
 }  // namespace

@@ -35,12 +35,18 @@
 namespace varve::cores {
 
 struct LineReport {
+  struct Mover {
+    uint64_t code = 0;     // An instruction.
+    double transfers = 0;  // An operation.
+  };
+
   uint64_t line = 0;
   uint64_t code = 0;     // An instruction that made it move.
   double transfers = 0;  // An operation.
   // With transfers, or as a mutex that is held, whichever is more; an
   // operation.
   double busy_ns = 0;
+  std::vector<Mover> movers = {};  // Most transfers first.
 };
 
 // Averages of an operation, after warming up.
@@ -65,7 +71,7 @@ struct ModelReport {
   // Operations a second that the line allows which is busy longest. 0: no
   // bound.
   double serial_bound = 0;
-  std::vector<LineReport> hottest;  // At most 5.
+  std::vector<LineReport> hottest;  // The busiest first.
   // Of a kernel: all cores wait, or one operation does not end. There are no
   // other figures then.
   bool is_stuck = false;
@@ -82,6 +88,7 @@ struct Schedule {
   // those that are counted, whichever cores get to do them.
   size_t warm_operations = 20;
   size_t operations = 60;
+  size_t lines = 5;  // The most that are reported.
 };
 
 // REQUIRES: schedule.cores is at most recording.threads.size() and kMaxCores.

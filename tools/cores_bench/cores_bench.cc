@@ -30,6 +30,9 @@ DEFINE_int32(operations, 60,
              "fewer, but at least a fifth of them");
 DEFINE_int32(seeds, 3,
              "Schedules of each number of cores; fewer if the first two agree");
+DEFINE_int32(lines, 0,
+             "Lines that are printed of each simulation, the busiest first, "
+             "with the functions that move them");
 DEFINE_string(topics, "", "Separated by commas; all without any");
 DEFINE_string(
     kernel, "",
@@ -48,6 +51,8 @@ namespace varve::cores {
 namespace {
 
 constexpr const char* kAnotherTopic = ",";
+// The busiest lines of each simulation.
+constexpr size_t kLinesOfTheReport = 5;
 
 bool IsChosen(const std::string& name) {
   if (FLAGS_topics.empty()) return true;
@@ -109,6 +114,10 @@ size_t WarmOperations(const Recording& recording) {
   return (is_short ? 48 : 3) * static_cast<size_t>(FLAGS_rounds);
 }
 
+size_t ReportedLines() {
+  return std::max(kLinesOfTheReport, static_cast<size_t>(FLAGS_lines));
+}
+
 // Schedules of one number of cores: no more once they agree within one in a
 // hundred. Empty if a kernel is stuck.
 std::vector<ModelReport> Schedules(const varve_kernel* kernel,
@@ -120,7 +129,8 @@ std::vector<ModelReport> Schedules(const varve_kernel* kernel,
                                .sockets = sockets,
                                .seed = static_cast<uint64_t>(seed),
                                .warm_operations = WarmOperations(recording),
-                               .operations = CountedOperations(cores)};
+                               .operations = CountedOperations(cores),
+                               .lines = ReportedLines()};
     reports.push_back(kernel != nullptr ? Simulate({}, *kernel, schedule)
                                         : Simulate({}, recording, schedule));
     if (reports.back().is_stuck) return {};
@@ -130,6 +140,56 @@ std::vector<ModelReport> Schedules(const varve_kernel* kernel,
     if (seed == 2 && std::abs(difference) < .01) break;
   }
   return reports;
+}
+
+struct MovingFunction {
+  std::string name;
+  double transfers;
+};
+
+// The functions that move the line, most transfers first.
+std::vector<MovingFunction> FunctionsOf(const LineReport& line,
+                                        const CodeNames& names) {
+  std::vector<MovingFunction> functions;
+  for (const LineReport::Mover& mover : line.movers) {
+    const std::string name = names.NameOf(mover.code);
+    const auto known =
+        std::find_if(functions.begin(), functions.end(),
+                     [&](const auto& each) { return each.name == name; });
+    if (known != functions.end()) {
+      known->transfers += mover.transfers;
+    } else {
+      functions.push_back({name, mover.transfers});
+    }
+  }
+  std::stable_sort(
+      functions.begin(), functions.end(),
+      [](const auto& a, const auto& b) { return a.transfers > b.transfers; });
+  return functions;
+}
+
+// The variable, if it is one, and the functions.
+std::string OwnersOf(const LineReport& line, const CodeNames& names) {
+  std::string text = names.NameOf(line.line * kLineBytes);
+  for (const auto& [name, transfers] : FunctionsOf(line, names)) {
+    char part[32];
+    snprintf(part, sizeof(part), " %.2f", transfers);
+    text += (text.empty() ? "" : ", ") + name + part;
+  }
+  constexpr const char kOurs[] = "varve::";
+  for (size_t at; (at = text.find(kOurs)) != std::string::npos;) {
+    text.erase(at, sizeof(kOurs) - 1);
+  }
+  return text;
+}
+
+void PrintLines(const ModelReport& report, const CodeNames& names) {
+  for (size_t i = 0;
+       i < report.hottest.size() && i < static_cast<size_t>(FLAGS_lines); ++i) {
+    const LineReport& line = report.hottest[i];
+    printf("    %6.2f moves, busy %6.1f ns: %s\n", line.transfers, line.busy_ns,
+           OwnersOf(line, names).c_str());
+  }
 }
 
 // Reports the schedule of the median rate, and the ranges of rates and P99.
@@ -184,6 +244,14 @@ bool SimulateAll(const varve_kernel* kernel, const Recording& recording,
                                ? "address " + std::to_string(address)
                                : names.NameOf(address));
     json->Text("function", names.NameOf(line.code));
+    json->Open("functions", '[');
+    for (const MovingFunction& function : FunctionsOf(line, names)) {
+      json->Open(nullptr, '{');
+      json->Text("name", function.name);
+      json->Number("transfers", function.transfers);
+      json->Close('}');
+    }
+    json->Close(']');
     json->Number("transfers", line.transfers);
     json->Number("busy_ns", line.busy_ns);
     json->Close('}');
@@ -196,6 +264,7 @@ bool SimulateAll(const varve_kernel* kernel, const Recording& recording,
         "lines transferred, %6.3f invalidations, bound %.3g\n",
         cores, sockets, report.operations_a_second, report.p99_ns,
         report.transfers, report.invalidations, report.serial_bound);
+    PrintLines(report, names);
     fflush(stdout);
   }
   return true;
@@ -204,7 +273,9 @@ bool SimulateAll(const varve_kernel* kernel, const Recording& recording,
 Recording MeasureAndRecord(const Topic& topic, const Variant& variant,
                            StepTracer* tracer, JsonWriter* json) {
   const std::unique_ptr<Fixture> fixture = variant.make();
-  if (FLAGS_seconds > 0) MeasureHere(fixture.get(), json);
+  if (FLAGS_seconds > 0 && variant.is_measured) {
+    MeasureHere(fixture.get(), json);
+  }
   const RecordingPlan plan = {.cores = static_cast<size_t>(FLAGS_cores),
                               .rounds = static_cast<size_t>(FLAGS_rounds)};
   Recording recording = {
@@ -342,7 +413,8 @@ int main(int argc, char** argv) {
   gflags::ParseCommandLineFlags(&argc, &argv, true);
   if (argc != 1 || FLAGS_cores < 1 ||
       static_cast<size_t>(FLAGS_cores) > varve::cores::kMaxCores ||
-      FLAGS_rounds < 1 || FLAGS_operations < 1 || FLAGS_seeds < 1) {
+      FLAGS_rounds < 1 || FLAGS_operations < 1 || FLAGS_seeds < 1 ||
+      FLAGS_lines < 0) {
     fprintf(stderr, "cores_bench: see --help\n");
     return 2;
   }

@@ -1,8 +1,11 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+#include <algorithm>
+#include <array>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
 
+#include "db/engine/db_impl.h"
 #include "experimental/ablation.h"
 #include "monitoring/baseline/global_statistics_cells.h"
 #include "monitoring/baseline/thread_statistics_cells.h"
@@ -112,6 +115,86 @@ class SnapshotFixture final : public ReadFixture {
     };
     return new Taker(db());
   }
+};
+
+// ---- Writes -----------------------------------------------------------------
+
+// A database with many entries in a memtable that is never flushed.
+class PutFixture final : public Fixture {
+ public:
+  PutFixture(const std::string& path, bool overlaps, bool disable_wal)
+      : path_(path), overlaps_(overlaps) {
+    write_options_.disable_wal = disable_wal;
+    options_.create_if_missing = true;
+    options_.write_buffer_size = size_t{1} << 30;
+    options_.avoid_flush_during_shutdown = true;
+    // As with kAuto after many appends, but on all file systems.
+    options_.wal_write = WriteMethod::kMap;
+    Must(DestroyDB(path, options_));
+    Must(DB::Open(options_, path, &db_));
+    // So many that no two cores often write the same leaf of the tree.
+    Writer writer(this, kMaxCores);
+    for (size_t i = 0; i < 100'000; ++i) writer.Run(i);
+  }
+  ~PutFixture() override {
+    db_.reset();
+    DestroyDB(path_, options_).IgnoreError();  // A leftover is harmless.
+  }
+
+  Worker* NewWorker(size_t core) override { return new Writer(this, core); }
+
+ private:
+  class Writer final : public Worker {
+   public:
+    Writer(PutFixture* fixture, size_t core)
+        : db_(fixture->db_.get()),
+          options_(fixture->write_options_),
+          overlaps_(fixture->overlaps_),
+          leaves_gap_(core % 2 == 0),
+          random_(core + (kMaxCores + 1) * fixture->workers_[core]++),
+          value_(100, 'v') {}
+
+    void Run(size_t /*round*/) override {
+      const uint64_t key[] = {random_.Next(), random_.Next()};
+      const Slice bytes(reinterpret_cast<const char*>(key), sizeof(key));
+      if (!db_->Put(options_, bytes, value_).ok()) abort();
+    }
+    void BeforeRecording(size_t round) override {
+      // An entry and its record share a line with the entry before, which moves
+      // once for a write. If the model repeated the writes of all cores, each
+      // would share two lines, with both of its neighbors.
+      if (leaves_gap_) Run(round);
+      // A recorded writer is alone and never waits, which would have made
+      // groups overlap.
+      constexpr uint32_t kGroups = 64;
+      if (overlaps_) static_cast<DBImpl*>(db_)->OverlapNextWrites(kGroups);
+    }
+    // Nothing was prepared for later writes: space in the log or the memtable,
+    // or the pace of writers.
+    bool IsTypical(const OperationTrace& trace) override {
+      return trace.system_calls == 0 &&
+             std::none_of(trace.accesses.begin(), trace.accesses.end(),
+                          [](const Access& access) {
+                            return access.kind == AccessKind::kLock;
+                          });
+    }
+
+   private:
+    DB* const db_;
+    const WriteOptions options_;
+    const bool overlaps_;
+    const bool leaves_gap_;
+    Random random_;
+    const std::string value_;
+  };
+
+  const std::string path_;
+  const bool overlaps_;
+  Options options_;
+  WriteOptions write_options_;
+  std::unique_ptr<DB> db_;
+  // How many were created for each core. The last one is the constructor's.
+  std::array<size_t, kMaxCores + 1> workers_ = {};
 };
 
 // ---- Counters ---------------------------------------------------------------
@@ -253,6 +336,17 @@ Variant SnapshotVariant(const std::string& directory, const char* name,
           }};
 }
 
+Variant PutVariant(const std::string& directory, const char* name,
+                   bool overlaps, bool disable_wal) {
+  Variant variant = {name, [=]() -> std::unique_ptr<Fixture> {
+                       return std::make_unique<PutFixture>(
+                           directory + "/put", overlaps, disable_wal);
+                     }};
+  // Two threads that meet do overlap.
+  variant.is_measured = overlaps;
+  return variant;
+}
+
 template <typename MadeFixture, typename... Arguments>
 Variant Make(const char* name, Arguments... arguments) {
   return {name, [=]() -> std::unique_ptr<Fixture> {
@@ -273,6 +367,11 @@ std::vector<Topic> EngineTopics(const std::string& directory) {
         GetVariant(directory, "statistics=global", "statistics=global"),
         GetVariant(directory, "block_cache=hash", "block_cache=hash"),
         GetVariant(directory, "superversion=mutex", "superversion=mutex")}},
+      {"put",
+       "a Put of a small entry into the log and the memtable",
+       {PutVariant(directory, "production", true, false),
+        PutVariant(directory, "groups one after another", false, false),
+        PutVariant(directory, "no log", true, true)}},
       {"counter",
        "an addition to a counter of the engine",
        {Make<CounterFixture<PerCpuStatisticsCells>>("production"),

@@ -76,6 +76,20 @@ class CoreThread {
     go_.release();
     done_.acquire();
   }
+  OperationTrace Record() {
+    constexpr int kMostAttempts = 10;
+    OperationTrace trace;
+    for (int i = 0; i < kMostAttempts; ++i) {
+      trace = tracer_->Trace(
+          [](void* self) {
+            auto* const core = static_cast<CoreThread*>(self);
+            core->worker_->Run(core->round_);
+          },
+          this);
+      if (worker_->IsTypical(trace)) break;
+    }
+    return trace;
+  }
   void Main() {
     if (!PretendToRunOn(core_) && BestPerCpuPath() != PerCpuPath::kAtomic) {
       // The counters of one processor would be recorded for all.
@@ -91,12 +105,8 @@ class CoreThread {
       if (traces_ == nullptr) {
         worker->Run(round_);
       } else {
-        traces_->push_back(tracer_->Trace(
-            [](void* self) {
-              auto* const core = static_cast<CoreThread*>(self);
-              core->worker_->Run(core->round_);
-            },
-            this));
+        worker->BeforeRecording(round_);
+        traces_->push_back(Record());
       }
       done_.release();
     }

@@ -27,6 +27,11 @@ class Worker {
   virtual ~Worker() = default;
   // One operation. `round` counts them.
   virtual void Run(size_t round) = 0;
+  // Called before a round that is recorded. Is not recorded itself.
+  virtual void BeforeRecording(size_t /*round*/) {}
+  // Returns whether the model may repeat what was recorded. If not, because a
+  // rare event was in it, the round is run and recorded again, a few times.
+  virtual bool IsTypical(const OperationTrace& /*trace*/) { return true; }
 };
 
 struct RecordingPlan {

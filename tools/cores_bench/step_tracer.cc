@@ -6,6 +6,7 @@
 #include <link.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -163,6 +164,16 @@ struct State {
   std::array<Held, 16> held = {};
   size_t held_count = 0;
   uint64_t caller = 0;  // The latest one of a function that locks.
+  // The C library's function that reads a clock.
+  uint64_t clock_begin = 0;
+  // Of its latest call: where it returns to, which clock it reads, and where it
+  // puts the time.
+  uint64_t clock_return = 0;
+  uint64_t clock = 0;
+  struct timespec* clock_time = nullptr;
+  // The time of each clock when the tracer was created.
+  static constexpr uint64_t kClocks = CLOCK_BOOTTIME + 1;
+  std::array<struct timespec, kClocks> clock_times = {};
 };
 
 State* state = nullptr;
@@ -240,6 +251,22 @@ void Record(const Instruction& instruction, const greg_t* registers) {
 // Its first instruction ends a trace.
 [[gnu::noinline]] void EndOfTrace() { asm volatile("# end" ::: "memory"); }
 
+// An instruction takes a thousand times as long as otherwise, and what depends
+// on time is to happen nevertheless: clocks stand still.
+void HoldClock(uint64_t address, const greg_t* registers) {
+  if (address == state->clock_begin) {
+    state->clock_return =
+        *reinterpret_cast<const uint64_t*>(registers[REG_RSP]);
+    state->clock = static_cast<uint64_t>(registers[REG_RDI]);
+    state->clock_time = reinterpret_cast<struct timespec*>(registers[REG_RSI]);
+  } else if (address == state->clock_return) {
+    if (state->clock < State::kClocks) {
+      *state->clock_time = state->clock_times[state->clock];
+    }
+    state->clock_return = 0;
+  }
+}
+
 // Runs before each instruction.
 void OnTrap(int /*signal*/, siginfo_t* /*info*/, void* context) {
   auto* const machine = static_cast<ucontext_t*>(context);
@@ -253,6 +280,7 @@ void OnTrap(int /*signal*/, siginfo_t* /*info*/, void* context) {
     // The return address, less one: a call may be the last of its function.
     state->caller = *reinterpret_cast<const uint64_t*>(registers[REG_RSP]) - 1;
   }
+  HoldClock(address, registers);
   Instruction& instruction =
       state->kept[(address ^ (address >> 18)) % State::kKept];
   if (instruction.address != address &&
@@ -297,6 +325,11 @@ StepTracer::StepTracer(size_t most) {
                    ZYDIS_STACK_WIDTH_64);
   Bounds("pthread_mutex_lock", &state->lock_begin, &state->lock_end);
   Bounds("pthread_mutex_trylock", &state->try_begin, &state->try_end);
+  uint64_t clock_end = 0;
+  Bounds("clock_gettime", &state->clock_begin, &clock_end);
+  for (uint64_t clock = 0; clock < State::kClocks; ++clock) {
+    clock_gettime(static_cast<clockid_t>(clock), &state->clock_times[clock]);
+  }
   struct sigaction action = {};
   action.sa_sigaction = OnTrap;
   action.sa_flags = SA_SIGINFO | SA_NODEFER;
@@ -314,6 +347,7 @@ OperationTrace StepTracer::Trace(void (*operation)(void*), void* argument) {
   state->instructions = 0;
   state->system_calls = 0;
   state->held_count = 0;
+  state->clock_return = 0;
   SetTrapFlag();
   operation(argument);
   EndOfTrace();

@@ -6,7 +6,8 @@
 //
 // A thread that is traced must not be registered for restartable sequences
 // (SimulatedCore takes care of that), since each trap would abort a sequence.
-// The work of the kernel in a system call is not recorded.
+// The work of the kernel in a system call is not recorded. Clocks of the C
+// library stand still in a trace, at the time when the tracer was created.
 
 #include <cstddef>
 #include <cstdint>

@@ -49,6 +49,8 @@ struct Variant {
   std::function<std::unique_ptr<Fixture>()> make;
   const varve_kernel* kernel = nullptr;
   std::optional<Known> known = std::nullopt;
+  // Whether threads of this machine can take the form that is recorded.
+  bool is_measured = true;
 };
 
 struct Topic {

@@ -259,6 +259,9 @@ class Report:
         return path
 
 
+HEADER = ["| figures | date | commit | machine | load |", "|---|---|---|---|---|"]
+
+
 class Results:
     """A results page in Markdown, with the charts as files beside it."""
 
@@ -292,31 +295,77 @@ class Results:
         if note is not None:
             self.parts.append(textwrap.fill(note, 80))
 
-    def write(self, directory, command):
-        directory.mkdir(parents=True, exist_ok=True)
+    def write_charts(self, directory):
         for name, svg in self.charts.items():
             # Readable on a light and on a dark page.
             (directory / name).write_text(
                 svg.replace("<svg", '<svg color="#7a828c"', 1),
                 encoding="utf-8")
+
+    def write(self, directory, command):
+        directory.mkdir(parents=True, exist_ok=True)
+        self.write_charts(directory)
         body = "\n\n".join(self.parts)
         (directory / f"{self.name}.md").write_text(
             f"# Results: {self.name}\n\n{self.header()}\n\n{body}\n\n"
             f"```\n{command}\n```\n", encoding="utf-8")
 
+    def replace_section(self, path, name):
+        """In the page at `path`, which has others too: the section whose
+        heading ends with (name), its charts, and its row of the header. A new
+        section comes last."""
+        def is_it(part):
+            return part.startswith("## ") and part.endswith(f" ({name})")
+
+        begin = next(i for i, part in enumerate(self.parts) if is_it(part))
+        end = next((i for i in range(begin + 1, len(self.parts))
+                    if self.parts[i].startswith("## ")), len(self.parts))
+        section = "\n\n".join(self.parts[begin:end])
+        old = path.read_text(encoding="utf-8").split("\n## ")
+        parts = [part.rstrip("\n")
+                 for part in (old[0], *(f"## {part}" for part in old[1:]))]
+        at = next((i for i, part in enumerate(parts)
+                   if is_it(part.split("\n", 1)[0])), len(parts))
+        parts[at:at + 1] = [section]
+        lines = parts[0].split("\n")
+        row = self.row(f"{name}, simulated")
+        known = [i for i, line in enumerate(lines)
+                 if line.startswith(f"| {name}, simulated |")]
+        # Else below the other rows.
+        last = lines.index("", lines.index(HEADER[1]))
+        lines[known[0] if known else last:
+              known[0] + 1 if known else last] = [row]
+        parts[0] = "\n".join(lines)
+        path.write_text("\n\n".join(parts) + "\n", encoding="utf-8")
+        self.write_charts(path.parent)
+
     def header(self):
         """What test/docs/results_test.py wants of a page."""
+        code = ", ".join(f"`{each}`" for each in self.code)
+        return "\n".join([*HEADER, self.row("all"), "",
+                          f"Measured code: {code}."])
+
+    def row(self, figures):
         head = subprocess.run(
             ["git", "rev-parse", "--short=12", "HEAD"], check=False,
             cwd=Path(__file__).parent, capture_output=True, text=True)
         commit = f"`{head.stdout.strip()}`" if head.stdout else "not recorded"
-        code = ", ".join(f"`{each}`" for each in self.code)
-        return "\n".join([
-            "| figures | date | commit | machine | load |",
-            "|---|---|---|---|---|",
-            f"| all | {time.strftime('%Y-%m-%d')} | {commit} | "
-            f"{os.cpu_count()} processors | {self.load} |", "",
-            f"Measured code: {code}."])
+        return (f"| {figures} | {time.strftime('%Y-%m-%d')} | {commit} | "
+                f"{machine()} | {self.load} |")
+
+
+def machine():
+    """Its kind, such as "virtual machine, 2 processors, AMD EPYC"."""
+    try:
+        cpus = Path("/proc/cpuinfo").read_text(encoding="utf-8")
+    except OSError:
+        cpus = ""
+    virtual = re.search(r"^flags\s*:.* hypervisor\b", cpus, re.MULTILINE)
+    model = re.search(r"^model name\s*:\s*(\w+)(?:\(R\))? (\w+)", cpus,
+                      re.MULTILINE)
+    return ", ".join(["virtual machine"] * bool(virtual) +
+                     [f"{os.cpu_count()} processors"] +
+                     ([f"{model[1]} {model[2]}"] if model else []))
 
 
 def markdown_lines(header, rows):
