@@ -319,14 +319,14 @@ class WriteQueue {
   void YieldDuringDelay(uint64_t deadline_ns);
 
   // What each leader uses is on the line of `tail_`, which has come to its
-  // processor by T1.
+  // processor by T1. Threads that publish use only the other line.
   alignas(64) std::atomic<Writer*> tail_{nullptr};
   std::atomic<uint32_t> awaited_{0};
   // The number of groups that overlap, even if no other writer comes. Begins
   // anew when a writer with a batch has waited for another. Owned by the
   // leader.
   uint32_t overlaps_left_ = 0;
-  PublicationOrder order_;
+  alignas(64) PublicationOrder order_;
 
   // Owned by the leader, and used with `sync`.
   alignas(64) size_t expected_group_size_ =
