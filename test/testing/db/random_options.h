@@ -6,6 +6,7 @@
 #include <cstdlib>
 
 #include "test/testing/db_helpers.h"
+#include "test/testing/random_compression.h"
 #include "test/testing/seed.h"
 #include "varve/filter_policy.h"
 #include "varve/merge_operator.h"
@@ -60,8 +61,7 @@ inline Options RandomOptions(Rng* rng) {
   options.cache_index_and_filter_blocks = rng->OneIn(4);
   options.block_size = rng->Pick<size_t>({256, 1 << 10, 4 << 10, 64 << 10});
   options.block_restart_interval = rng->Pick({1, 2, 16, 128});
-  options.compression =
-      AllCompressions()[rng->Below(AllCompressions().size())].second;
+  options.compression = DrawCompression(rng);
   if (rng->OneIn(2)) {
     options.filter_policy = NewBloomFilterPolicy(rng->Between(1, 20));
   }

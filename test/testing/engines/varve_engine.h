@@ -2,6 +2,7 @@
 #pragma once
 
 #include "test/testing/engines/engine.h"
+#include "test/testing/random_compression.h"
 #include "test/testing/seed.h"
 #include "varve/column_family.h"
 #include "varve/convert.h"
@@ -239,8 +240,7 @@ class VarveEngine : public Engine {
       options.max_successive_merges = random_.Pick<size_t>({0, 0, 1, 5});
     }
     options.target_file_size_base = random_.Pick<uint64_t>({4096, 64 << 10});
-    options.compression =
-        AllCompressions()[random_.Below(AllCompressions().size())].second;
+    options.compression = DrawCompression(&random_);
     if (random_.OneIn(2)) options.filter_policy = NewBloomFilterPolicy(10);
     EXPECT_TRUE(
         Ok(SetOption("prefix_extractor", setting_.prefix_extractor, &options)));
