@@ -5,9 +5,11 @@
 // lives as long as the arena. It takes blocks from the system and allocates
 // from their front. There is no free.
 //
-// Any number of threads may allocate at once. An allocation is one
-// compare-and-swap on the block in use. Only a thread that finds the block too
-// full takes the mutex, to add a new block.
+// Any number of threads may allocate at once. An allocation is one addition to
+// the word of the block in use, so that nobody has to try again. If it is
+// aligned, or may get a block of its own, it is a compare-and-swap, which takes
+// nothing that it does not need. Only a thread that finds the block too full
+// takes the mutex, to add a new block.
 //
 // *Positions.* An allocation has an address, and a position of 32 bits that
 // takes half the memory where many are kept. Positions count units of 8 bytes.
@@ -18,12 +20,12 @@
 //
 // Words and states. `current_` points to the block in use. It is null before
 // the first, and changes only under `mu_`. `Block::used` counts the allocated
-// bytes of the block. It only grows and never passes `capacity`. `bases_`
-// points to the newest table of slots. A table is replaced by a larger copy,
-// and the older ones are kept.
+// bytes of the block. It only grows. Once it has passed `capacity`, the block
+// is full. `bases_` points to the newest table of slots. A table is replaced by
+// a larger copy, and the older ones are kept.
 // Why each order is enough. A block's fields are written before `current_` is
 // stored with release, and threads load `current_` with acquire: A1. `used`
-// needs no order. The compare-and-swap alone makes the allocated ranges
+// needs no order. The atomic change alone makes the allocated ranges
 // disjoint, and a thread that shares the memory publishes its contents by its
 // own means. `bases_` is stored with release and loaded with acquire, so that a
 // thread sees what was copied into the table: A2. The entry of a slot is
@@ -142,8 +144,17 @@ class Arena {
     MemoryAccount* account;    // For this header and `capacity` bytes.
     uint32_t position;         // Where the allocations begin.
 
-    // Returns a null address if fewer than `bytes` bytes are left.
-    ArenaPlace Take(size_t bytes, size_t alignment);
+    // Each returns a null address if fewer than `bytes` bytes are left.
+    // TakeFast then fills the block. TakeExactly leaves it as it is.
+    ArenaPlace TakeFast(size_t bytes);
+    ArenaPlace TakeExactly(size_t bytes, size_t alignment);
+    // If a small piece does not fit, the block is replaced, so that it may be
+    // filled.
+    ArenaPlace Take(size_t bytes, size_t alignment) {
+      return alignment <= kUnit && bytes <= capacity / 4
+                 ? TakeFast(bytes)
+                 : TakeExactly(bytes, alignment);
+    }
   };
   static_assert(sizeof(Block) % kUnit == 0);
 
@@ -184,19 +195,25 @@ class Arena {
   Block* blocks_ VARVE_GUARDED_BY(mu_) = nullptr;  // All of them, newest first.
 };
 
-inline ArenaPlace Arena::Block::Take(size_t bytes, size_t alignment) {
+inline ArenaPlace Arena::Block::TakeFast(size_t bytes) {
+  bytes = (bytes + kUnit - 1) & ~(kUnit - 1);
+  // relaxed: see "Why each order is enough".
+  const size_t start = used.fetch_add(bytes, std::memory_order_relaxed);
+  if (start + bytes > capacity) [[unlikely]]
+    return {nullptr, 0};
+  return {reinterpret_cast<char*>(this + 1) + start,
+          position + static_cast<uint32_t>(start / kUnit)};
+}
+
+inline ArenaPlace Arena::Block::TakeExactly(size_t bytes, size_t alignment) {
   bytes = (bytes + kUnit - 1) & ~(kUnit - 1);
   // relaxed, here and below: see "Why each order is enough".
   size_t old_used = used.load(std::memory_order_relaxed);
   const auto base = reinterpret_cast<uintptr_t>(this + 1);
   size_t start;
   do {
-    start = old_used;
-    if (alignment > kUnit) {
-      start = ((base + start + alignment - 1) & ~(alignment - 1)) - base;
-      if (start > capacity) return {nullptr, 0};
-    }
-    if (capacity - start < bytes) return {nullptr, 0};
+    start = ((base + old_used + alignment - 1) & ~(alignment - 1)) - base;
+    if (start > capacity || capacity - start < bytes) return {nullptr, 0};
     // relaxed: as above.
   } while (!used.compare_exchange_weak(old_used, start + bytes,
                                        std::memory_order_relaxed));
