@@ -329,8 +329,8 @@ class WriteQueue {
   alignas(64) PublicationOrder order_;
 
   // Owned by the leader, and used with `sync`.
-  alignas(64) size_t expected_group_size_ =
-      0;  // Writers to wait for, with the leader.
+  // The number of writers to wait for, with the leader.
+  alignas(64) size_t expected_group_size_ = 0;
   // The number of leaders that skip the delay after a useless one, and the
   // number of skips that are left.
   uint32_t delay_backoff_ = 0;

@@ -7,9 +7,9 @@
 //
 // Any number of threads may allocate at once. An allocation is one addition to
 // the word of the block in use, so that nobody has to try again. If it is
-// aligned, or may get a block of its own, it is a compare-and-swap, which takes
-// nothing that it does not need. Only a thread that finds the block too full
-// takes the mutex, to add a new block.
+// aligned, or may get a block of its own, it is a compare-and-swap, which
+// changes nothing if the block is too full. Only a thread that finds the block
+// too full takes the mutex, to add a new block.
 //
 // *Positions.* An allocation has an address, and a position of 32 bits that
 // takes half the memory where many are kept. Positions count units of 8 bytes.

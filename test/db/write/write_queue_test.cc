@@ -360,8 +360,6 @@ TEST_F(WriteQueueTest, LeaderWaitsInVainLessAndLessOften) {
   }
 }
 
-// B1 to B5 at random: `log` and `memtable` are plain, so that a second leader,
-// or a follower that inserts when it should not, is a race.
 TEST_F(WriteQueueTest, GroupsOfALoneWriterOverlapIfTold) {
   Peer& leader = New();
   ASSERT_EQ(queue_.Join(&leader.writer), Role::kLeader);
@@ -374,6 +372,8 @@ TEST_F(WriteQueueTest, GroupsOfALoneWriterOverlapIfTold) {
   Leave(leader);
 }
 
+// B1 to B5 at random: `log` and `memtable` are plain, so that a second leader,
+// or a follower that inserts when it should not, is a race.
 TEST_F(WriteQueueTest, StressEveryWriterIsAnsweredOnce) {
   constexpr int kThreads = 4;
   const int writes = test::EnvironmentInt("VARVE_QUEUE_WRITES", 20000);
