@@ -6,7 +6,6 @@
 #include <cstdlib>
 
 #include "test/testing/db_helpers.h"
-#include "test/testing/random_compression.h"
 #include "test/testing/seed.h"
 #include "varve/filter_policy.h"
 #include "varve/merge_operator.h"
@@ -14,6 +13,17 @@
 #include "varve/sst_file_manager.h"
 
 namespace varve::test {
+
+// Draws one of AllCompressions. The two that take many times as long as the
+// others to read, zlib and bzip2, come rarely, so that a test does more else.
+template <typename Random>
+CompressionType DrawCompression(Random* random) {
+  const auto& all = AllCompressions();
+  const CompressionType drawn = all[random->Below(all.size())].second;
+  const bool is_slow =
+      drawn == CompressionType::kZlib || drawn == CompressionType::kBZip2;
+  return is_slow && !random->OneIn(5) ? CompressionType::kNone : drawn;
+}
 
 // Each that a program may choose by itself; the others are of the process.
 inline constexpr const char* kRandomAblations[] = {

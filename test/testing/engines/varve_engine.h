@@ -1,8 +1,8 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
 #pragma once
 
+#include "test/testing/db/random_options.h"
 #include "test/testing/engines/engine.h"
-#include "test/testing/random_compression.h"
 #include "test/testing/seed.h"
 #include "varve/column_family.h"
 #include "varve/convert.h"
