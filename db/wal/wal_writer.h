@@ -86,8 +86,8 @@ class Writer {
   }
   Status Close() { return file_->Close(); }
 
-  // A number that the owner keeps here: on the cache line that an append
-  // changes anyway.
+  // The last update up to this log, which WalSet keeps here, because an append
+  // changes the cache line anyway.
   SequenceNumber last_update() const { return last_update_; }
   void SetLastUpdate(SequenceNumber sequence) { last_update_ = sequence; }
 

@@ -328,7 +328,8 @@ class WriteQueue {
   uint32_t overlaps_left_ = 0;
   alignas(64) PublicationOrder order_;
 
-  // Owned by the leader, and used with `sync`.
+  // The rest is owned by the leader too, and used only with `sync`.
+  //
   // The number of writers to wait for, with the leader.
   alignas(64) size_t expected_group_size_ = 0;
   // The number of leaders that skip the delay after a useless one, and the

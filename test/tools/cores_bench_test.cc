@@ -177,7 +177,6 @@ TEST(StepTracerTest, ClocksStandStill) {
   const auto before = std::chrono::steady_clock::now();
   StepTracer tracer;
   const auto created = std::chrono::steady_clock::now();
-  std::this_thread::sleep_for(std::chrono::milliseconds(1));
   tracer.Trace(
       [](void* argument) {
         auto* const to = static_cast<Reader*>(argument);
