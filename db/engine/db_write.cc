@@ -585,6 +585,10 @@ void DBImpl::LookAtFull(const WriteQueue::Group& group) {
 // returns true. Returns false if it is to be written like any other batch.
 bool DBImpl::WriteLarge(const WriteOptions& options, WriteBatch* batch,
                         Status* status) {
+  if (LargeBatch::IsTooLarge(batch->ApproximateSize(), batch->Count())) {
+    *status = Status::InvalidArgument("batch has too many updates");
+    return true;
+  }
   const SequenceNumber before = core_.versions->LastSequence();
   if (large_batches_.ComesAlone(before, batch->Count()) ||
       options.no_slowdown || core_.is_read_only) {

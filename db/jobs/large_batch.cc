@@ -42,7 +42,9 @@ bool LargeBatch::IsWorthwhile() {
         merges_early |= options.max_successive_merges > 0 &&
                         WriteBatchInternal::HasMerges(*batch_);
       });
-  return !merges_early && EstimateMemory(*batch_) >= largest_buffer / kPart;
+  return !merges_early &&
+         EstimateMemory(batch_->ApproximateSize(), batch_->Count()) >=
+             largest_buffer / kPart;
 }
 
 Status LargeBatch::Fill() {

@@ -74,7 +74,13 @@ class LargeBatch final : private MemTableChooser {
   // Returns whether a batch takes enough of a write buffer to be written in
   // this way, by its bytes and its number of updates alone.
   static bool MayBe(const WriteBatch& batch) {
-    return EstimateMemory(batch) >= kLeastBytes;
+    return EstimateMemory(batch.ApproximateSize(), batch.Count()) >=
+           kLeastBytes;
+  }
+  // Returns whether so many bytes and updates may need more memory than a
+  // memtable can have, which is only so for hundreds of millions of updates.
+  static bool IsTooLarge(size_t bytes, uint32_t updates) {
+    return EstimateMemory(bytes, updates) > kMostBytes;
   }
   // Returns whether it does for these families, each of which can have more
   // than one memtable. REQUIRES: the batch's families were counted.
@@ -110,8 +116,11 @@ class LargeBatch final : private MemTableChooser {
   WriteBatch* batch() const { return batch_; }
 
  private:
-  // What an entry takes beside its key and value.
-  static constexpr size_t kEntryBytes = 90;
+  // What an entry takes beside its key and value, at most in a full memtable.
+  static constexpr size_t kEntryBytes = 50;
+  // An arena has positions for 32 GiB (util/bytes/arena.h), of which up to
+  // 8 GiB may be in use before the batch.
+  static constexpr size_t kMostBytes = size_t{24} << 30;
   // The inserts of fewer bytes take a few milliseconds, which a change of
   // memtables takes too.
   static constexpr size_t kLeastBytes = 256 << 10;
@@ -119,8 +128,8 @@ class LargeBatch final : private MemTableChooser {
   // before it, are flushed to tables that are not much smaller than others.
   static constexpr size_t kPart = 4;
 
-  static size_t EstimateMemory(const WriteBatch& batch) {
-    return batch.ApproximateSize() + size_t{batch.Count()} * kEntryBytes;
+  static size_t EstimateMemory(size_t bytes, uint32_t updates) {
+    return bytes + size_t{updates} * kEntryBytes;
   }
   MemTable* Choose(uint32_t family) override;
 

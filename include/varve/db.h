@@ -215,7 +215,7 @@ class VARVE_EXPORT DB {
   // - InvalidArgument: the database has families that were not opened; the
   //   message names them.
   // - NotSupported: the DB was not opened as a secondary, or is promoted
-  // already.
+  //   already.
   // - Others, as of TryCatchUpWithPrimary and Open.
   virtual Status Promote();
 
@@ -224,7 +224,8 @@ class VARVE_EXPORT DB {
   // update. WriteOptions::sync controls when it is durable.
   //
   // Errors:
-  // - InvalidArgument: key and value exceed 3 GiB; see WriteBatch::Put.
+  // - InvalidArgument: key and value exceed 3 GiB; see WriteBatch::Put. A batch
+  //   is too large; see WriteBatch.
   // - IOError and others: a background failure has made the DB read-only. The
   //   status contains the cause. On a full device, batches that only delete
   //   still succeed while the log has space for them.

@@ -276,7 +276,8 @@ struct VARVE_USES_CONTAINERS ColumnFamilyOptions {
   // Size of a memtable in bytes. A memtable that reaches this size is flushed
   // to a table. A larger memtable makes fewer and larger tables, and makes
   // recovery take longer. Values below 64 KiB are raised to 64 KiB. At most
-  // 64 GiB. Can be changed while the DB is open. Default: 64 MiB.
+  // 64 GiB, but a memtable of 8 GiB is flushed in any case. Can be changed
+  // while the DB is open. Default: 64 MiB.
   size_t write_buffer_size = 64 << 20;
 
   // Maximum number of memtables, including the active one. When all are full,

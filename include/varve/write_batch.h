@@ -18,6 +18,9 @@ class ColumnFamilyHandle;
 // several updates of a key, the last one wins.
 //
 // Its bytes are the payload of a log record in RocksDB's format.
+//
+// DB::Write returns InvalidArgument for a batch that no memtable may have room
+// for: its bytes, and 50 more for each update, exceed 24 GiB.
 // Thread-safety: thread-compatible.
 class VARVE_EXPORT VARVE_USES_CONTAINERS WriteBatch {
  public:

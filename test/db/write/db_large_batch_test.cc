@@ -9,6 +9,7 @@
 
 #include <atomic>
 
+#include "db/jobs/large_batch.h"
 #include "test/testing/comparators.h"
 #include "test/testing/db/families_fixture.h"
 #include "test/testing/env/forwarding_file.h"
@@ -79,6 +80,16 @@ class DbLargeBatchTest : public FamiliesTest {
   CallingComparator comparator_;
   WriteBatch batch_;
 };
+
+// A memtable has positions for 32 GiB, and may have 8 GiB before the batch.
+TEST(LargeBatchTest, ABatchThatNoMemtableMayHaveRoomForIsTooLarge) {
+  constexpr size_t kBytes = size_t{24} << 30;
+  EXPECT_FALSE(LargeBatch::IsTooLarge(kBytes - 50, 1));
+  EXPECT_TRUE(LargeBatch::IsTooLarge(kBytes, 1));
+  // Deletions of the empty key take two bytes of the batch.
+  EXPECT_FALSE(LargeBatch::IsTooLarge(2 * 400'000'000, 400'000'000));
+  EXPECT_TRUE(LargeBatch::IsTooLarge(2 * 600'000'000, 600'000'000));
+}
 
 TEST_F(DbLargeBatchTest, OthersWriteAndReadMeanwhile) {
   Open();
