@@ -3,10 +3,10 @@
 // Goal: what is acknowledged stays, and is seen by all who ask later, whatever
 // happens to nodes, their network and their disks. Method: real processes, each
 // with a network and a disk of its own where the system allows it; clients
-// whose every step is recorded; faults at random, while nodes join and leave;
-// porcupine decides whether the history could be that of one machine
-// that does one step after the other. Final reads of every key are part of it,
-// so that an acknowledged write that got lost is seen.
+// whose every step is recorded, some of them libraries of Redis Cluster; faults
+// at random, while nodes join and leave; porcupine decides whether the history
+// could be that of one machine that does one step after the other. Final reads of
+// every key are part of it, so that an acknowledged write that got lost is seen.
 package cluster
 
 import (
@@ -79,7 +79,20 @@ func keyOf(random *rand.Rand, age time.Duration) string {
 	return fmt.Sprintf("key-%d-%d", age/keyLifetime, random.Intn(keysAtATime))
 }
 
-// runClient takes steps until it is stopped. Every second client is one of Redis Cluster.
+// draw returns a client's next step.
+func draw(h *history, random *rand.Rand, id, number int) step {
+	s := step{key: keyOf(random, time.Since(h.begin))}
+	switch choice := random.Intn(10); {
+	case choice == 0:
+		s.action = doDelete
+	case choice < 5:
+		s.action = doSet
+		s.value = fmt.Sprintf("%d.%d", id, number)
+	}
+	return s
+}
+
+// runClient takes steps until it is stopped. Every second client follows MOVED itself.
 func runClient(c *cluster, h *history, id int, stop *atomic.Bool) {
 	random := rand.New(rand.NewSource(*seed + int64(id)))
 	var connection *client
@@ -97,14 +110,7 @@ func runClient(c *cluster, h *history, id int, stop *atomic.Bool) {
 				continue
 			}
 		}
-		s := step{key: keyOf(random, time.Since(h.begin))}
-		switch choice := random.Intn(10); {
-		case choice == 0:
-			s.action = doDelete
-		case choice < 5:
-			s.action = doSet
-			s.value = fmt.Sprintf("%d.%d", id, number)
-		}
+		s := draw(h, random, id, number)
 		if err := h.do(connection, id, s); err != nil && (!isRefusal(err) || random.Intn(2) == 0) {
 			connection.conn.Close()
 			connection = nil
@@ -148,12 +154,25 @@ func TestIsLinearizableWhateverHappens(t *testing.T) {
 	h := &history{begin: time.Now()}
 	var stop atomic.Bool
 	var group sync.WaitGroup
-	for id := 0; id < *clients; id++ {
+	start := func(run func()) {
 		group.Add(1)
 		go func() {
 			defer group.Done()
-			runClient(c, h, id, &stop)
+			run()
 		}()
+	}
+	libraries := newLibraries(c)
+	id := *clients // Theirs are the highest numbers.
+	for _, l := range libraries {
+		for _, client := range l.clients {
+			id--
+			number := id
+			start(func() { l.run(h, client, number, &stop) })
+		}
+	}
+	for id--; id >= 0; id-- {
+		number := id
+		start(func() { runClient(c, h, number, &stop) })
 	}
 	harm := &harm{c: c, random: rand.New(rand.NewSource(*seed - 1)), counts: map[string]int{}, ended: map[*process]bool{}}
 	still := make(chan struct{})
@@ -174,6 +193,9 @@ func TestIsLinearizableWhateverHappens(t *testing.T) {
 	stop.Store(true)
 	group.Wait()
 	harm.log(t)
+	for _, l := range libraries {
+		l.log(t)
+	}
 	if c.network != nil {
 		t.Logf("%d packets passed on, %d not", c.network.passed.Load(), c.network.dropped.Load())
 	}
@@ -188,6 +210,9 @@ func TestIsLinearizableWhateverHappens(t *testing.T) {
 		c.await(p)
 	}
 	c.settle()
+	for at, l := range libraries {
+		l.expectWorking(t, h, *clients+1+at)
+	}
 	readAll(c, h)
 	c.expectEqual()
 	h.check(t)

@@ -4,11 +4,15 @@ package cluster
 import (
 	"errors"
 	"fmt"
+	"io"
 	"math"
+	"net"
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -73,27 +77,39 @@ type history struct {
 	operations []porcupine.Operation
 	answered   int
 	unknown    int
+	refused    int
 }
 
-// do does a step and records it. A read without an answer says nothing and is
-// left out; a write without one may take effect at any time, or never.
-func (h *history) do(c *client, id int, s step) error {
-	call := time.Since(h.begin).Nanoseconds()
-	var answer interface{}
-	var err error
+// words are the command of a step.
+func (s step) words() []string {
 	switch s.action {
 	case doGet:
-		answer, err = c.do("GET", s.key)
-	case doSet:
-		words := []string{"SET", s.key, s.value}
-		if len(s.value)%3 == 0 { // Some expire, after the test.
-			words = append(words, "EX", strconv.Itoa(int((24 * longestStep).Seconds())))
-		}
-		answer, err = c.do(words...)
+		return []string{"GET", s.key}
 	case doDelete:
-		answer, err = c.do("DEL", s.key)
+		return []string{"DEL", s.key}
 	}
-	end := time.Since(h.begin).Nanoseconds()
+	words := []string{"SET", s.key, s.value}
+	if len(s.value)%3 == 0 { // Some expire, after the test.
+		words = append(words, "EX", strconv.Itoa(int((24 * longestStep).Seconds())))
+	}
+	return words
+}
+
+func (h *history) now() int64 { return time.Since(h.begin).Nanoseconds() }
+
+// do does a step and records it.
+func (h *history) do(c *client, id int, s step) error {
+	call := h.now()
+	answer, err := c.do(s.words()...)
+	h.record(id, s, call, answer, err)
+	return err
+}
+
+// record adds a step that has just ended. A read without an answer says nothing and is
+// left out, as is a write that was refused; a write without an answer may take effect
+// at any time, or never.
+func (h *history) record(id int, s step, call int64, answer interface{}, err error) {
+	end := h.now()
 	out := outcome{unknown: err != nil}
 	if err != nil {
 		end = math.MaxInt64
@@ -104,16 +120,40 @@ func (h *history) do(c *client, id int, s step) error {
 	}
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
-	if err == nil {
+	switch {
+	case err == nil:
 		h.answered++
-	} else if s.action == doGet {
-		return err
-	} else {
+	case s.action == doGet:
+		return
+	case !mayBeDone(err):
+		h.refused++
+		return
+	default:
 		h.unknown++
 	}
 	h.operations = append(h.operations,
 		porcupine.Operation{ClientId: id, Input: s, Call: call, Output: out, Return: end})
-	return err
+}
+
+// mayBeDone says whether a write on one key may have been done in spite of an error. After
+// all codes but one it was not, as commands.md promises.
+func mayBeDone(err error) bool {
+	if isRefusal(err) {
+		return codeOf(err) == "UNKNOWNOUTCOME"
+	}
+	return !isDial(err)
+}
+
+// isDial says whether a connection could not even be made.
+func isDial(err error) bool {
+	var failure *net.OpError
+	return errors.As(err, &failure) && failure.Op == "dial"
+}
+
+// codeOf is the first word of a refusal.
+func codeOf(err error) string {
+	code, _, _ := strings.Cut(err.Error(), " ")
+	return code
 }
 
 func isRefusal(err error) bool {
@@ -125,8 +165,8 @@ func (h *history) check(t *testing.T) {
 	t.Helper()
 	begin := time.Now()
 	result, info := porcupine.CheckOperationsVerbose(register, h.operations, *checkTime)
-	t.Logf("%d operations answered, %d writes without an answer; checked in %v: %v",
-		h.answered, h.unknown, time.Since(begin).Round(time.Millisecond), result)
+	t.Logf("%d operations answered, %d writes refused, %d without an answer; checked in %v: %v",
+		h.answered, h.refused, h.unknown, time.Since(begin).Round(time.Millisecond), result)
 	if result != porcupine.Ok {
 		page := filepath.Join(os.TempDir(), "varve-not-linearizable.html")
 		if err := porcupine.VisualizePath(register, info, page); err == nil {
@@ -159,6 +199,38 @@ func TestTheCheckSees(t *testing.T) {
 	} {
 		if porcupine.CheckOperations(register, one.history) != one.good {
 			t.Errorf("history %d: should be %v", i, one.good)
+		}
+	}
+}
+
+func TestAWriteThatHasFailedMayBeDone(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.Close()
+	_, notConnected := net.Dial("tcp", listener.Addr().String())
+	for _, one := range []struct {
+		may bool
+		err error
+	}{
+		{true, refusal("UNKNOWNOUTCOME the shard has not answered in time")},
+		{true, io.EOF},
+		{true, &net.OpError{Op: "read", Err: syscall.ECONNRESET}},
+		{true, libraryError("TimeoutError: Timeout reading from socket")},
+		{false, refusal("TRYAGAIN the shard is busy")},
+		{false, refusal("CLUSTERDOWN the shard has no leader")},
+		{false, refusal("MOVED 1 127.0.0.1:1")},
+		{false, notConnected},
+	} {
+		h := &history{begin: time.Now()}
+		h.record(0, step{doSet, "k", "v"}, 0, nil, one.err)
+		if recorded := len(h.operations) == 1; recorded != one.may || recorded && !h.operations[0].Output.(outcome).unknown {
+			t.Errorf("%v: recorded as %+v", one.err, h.operations)
+		}
+		h = &history{begin: time.Now()}
+		if h.record(0, step{doGet, "k", ""}, 0, nil, one.err); len(h.operations) != 0 {
+			t.Errorf("%v: a read without an answer is recorded", one.err)
 		}
 	}
 }
