@@ -93,9 +93,10 @@ func draw(h *history, random *rand.Rand, id, number int) step {
 }
 
 // runClient takes steps until it is stopped. Every second client follows MOVED itself.
-func runClient(c *cluster, h *history, id int, stop *atomic.Bool) {
+func runClient(c *cluster, h *history, id int, stop *atomic.Bool, own *library) {
 	random := rand.New(rand.NewSource(*seed + int64(id)))
 	var connection *client
+	last := time.Now()
 	for number := 0; !stop.Load(); number++ {
 		time.Sleep(pace)
 		if connection == nil {
@@ -107,11 +108,15 @@ func runClient(c *cluster, h *history, id int, stop *atomic.Bool) {
 				address = node.door
 			}
 			if connection, err = dial(address, 5*time.Second); err != nil {
+				own.countCall(err, time.Since(last))
 				continue
 			}
 		}
-		s := draw(h, random, id, number)
-		if err := h.do(connection, id, s); err != nil && (!isRefusal(err) || random.Intn(2) == 0) {
+		err := h.do(connection, id, draw(h, random, id, number))
+		own.countCall(err, time.Since(last))
+		if err == nil {
+			last = time.Now()
+		} else if !isRefusal(err) || random.Intn(2) == 0 {
 			connection.conn.Close()
 			connection = nil
 		}
@@ -170,9 +175,10 @@ func TestIsLinearizableWhateverHappens(t *testing.T) {
 			start(func() { l.run(h, client, number, &stop) })
 		}
 	}
+	own := []*library{newLibrary("the test's own clients"), newLibrary("the test's own clients at the cluster port")}
 	for id--; id >= 0; id-- {
 		number := id
-		start(func() { runClient(c, h, number, &stop) })
+		start(func() { runClient(c, h, number, &stop, own[number%2]) })
 	}
 	harm := &harm{c: c, random: rand.New(rand.NewSource(*seed - 1)), counts: map[string]int{}, ended: map[*process]bool{}}
 	still := make(chan struct{})
@@ -193,7 +199,7 @@ func TestIsLinearizableWhateverHappens(t *testing.T) {
 	stop.Store(true)
 	group.Wait()
 	harm.log(t)
-	for _, l := range libraries {
+	for _, l := range append(own, libraries...) {
 		l.log(t)
 	}
 	if c.network != nil {

@@ -436,7 +436,7 @@ func (h *harm) lose(random *rand.Rand, p *process) error {
 		}
 	}
 	back := &process{
-		address: p.address, client: p.client, watch: p.watch, dir: p.dir, host: p.host, disk: p.disk,
+		address: p.address, client: p.client, watch: p.watch, door: p.door, dir: p.dir, host: p.host, disk: p.disk,
 	}
 	back.id, _ = strconv.Atoi(number)
 	h.c.mutex.Lock()
