@@ -217,8 +217,9 @@ func TestIsLinearizableWhateverHappens(t *testing.T) {
 	}
 	c.settle()
 	for at, l := range libraries {
-		l.expectWorking(t, h, *clients+1+at)
+		start(func() { l.expectWorking(t, h, *clients+1+at) })
 	}
+	group.Wait()
 	readAll(c, h)
 	c.expectEqual()
 	h.check(t)
