@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/redis/go-redis/v9"
+
+	"varve.example/replicated/check"
 )
 
 var addresses = flag.String("addresses", "", "HOST:PORT,... of the nodes of an empty cluster without a password")
@@ -69,9 +71,7 @@ func each(t *testing.T, do func(t *testing.T, c *redis.Client, key func(string) 
 
 func expect(t *testing.T, what string, got interface{}, err error, want interface{}) {
 	t.Helper()
-	if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
-		t.Errorf("%s: %v %v, not %v", what, got, err, want)
-	}
+	check.ErrorIf(t, err != nil || fmt.Sprint(got) != fmt.Sprint(want), "%s: %v %v, not %v", what, got, err, want)
 }
 
 func TestConnection(t *testing.T) {
@@ -90,17 +90,13 @@ func TestConnection(t *testing.T) {
 			t.Error(list, err)
 		}
 		info, err := c.Info(ctx, "server").Result()
-		if err != nil || !strings.Contains(info, "redis_version:7") {
-			t.Error(info, err)
-		}
+		check.ErrorIf(t, err != nil || !strings.Contains(info, "redis_version:7"), "%v %v", info, err)
 		commands, err := c.Command(ctx).Result()
 		if err != nil || commands["get"] == nil || !commands["get"].ReadOnly || commands["mset"].LastKeyPos != -1 {
 			t.Error(commands, err)
 		}
 		settings, err := c.ConfigGet(ctx, "max*").Result()
-		if err != nil || settings["maxclients"] == "" {
-			t.Error(settings, err)
-		}
+		check.ErrorIf(t, err != nil || settings["maxclients"] == "", "%v %v", settings, err)
 		if now, err := c.Time(ctx).Result(); err != nil || time.Since(now).Abs() > time.Hour {
 			t.Error(now, err)
 		}
@@ -170,13 +166,9 @@ func TestNumbers(t *testing.T) {
 		expect(t, "decr", number, err, 39)
 		float, err := c.IncrByFloat(ctx, n, 0.25).Result()
 		expect(t, "incr by float", float, err, 39.25)
-		if err := c.Incr(ctx, n).Err(); err == nil {
-			t.Error("39.25 was taken for an integer")
-		}
+		check.ErrorIf(t, c.Incr(ctx, n).Err() == nil, "39.25 was taken for an integer")
 		c.Set(ctx, n, int64(math.MaxInt64), 0)
-		if err := c.Incr(ctx, n).Err(); err == nil {
-			t.Error("a number has overflowed")
-		}
+		check.ErrorIf(t, c.Incr(ctx, n).Err() == nil, "a number has overflowed")
 	})
 }
 
@@ -227,9 +219,7 @@ func TestExpiry(t *testing.T) {
 		ttl, err = c.PTTL(ctx, a).Result()
 		expect(t, "ttl", ttl, err, time.Duration(-2))
 		got, err := c.GetEx(ctx, a, time.Minute).Result()
-		if !errors.Is(err, redis.Nil) {
-			t.Error(got, err)
-		}
+		check.ErrorIf(t, !errors.Is(err, redis.Nil), "%v %v", got, err)
 	})
 }
 
@@ -244,9 +234,7 @@ func TestPipelines(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		for i, get := range gets {
 			expect(t, "get", get.Val(), get.Err(), i)
 		}
@@ -322,9 +310,7 @@ func TestScan(t *testing.T) {
 			}
 			return nil
 		})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		// Each step on another node.
 		nodes := strings.Split(*addresses, ",")
 		seen := map[string]int{}
@@ -344,9 +330,7 @@ func TestScan(t *testing.T) {
 			}
 		}
 		for one, times := range seen {
-			if times != 1 {
-				t.Error(one, times)
-			}
+			check.ErrorIf(t, times != 1, "%v %v", one, times)
 		}
 		expect(t, "keys", len(seen), nil, 300)
 		count := 0
@@ -366,9 +350,7 @@ func TestErrors(t *testing.T) {
 			{c.Do(ctx, "set", "a").Err(), "ERR wrong number"}, {c.Do(ctx, "select", 1).Err(), "ERR DB index"},
 			{c.FlushAll(ctx).Err(), "ERR 'flushall' is refused"},
 		} {
-			if one.err == nil || !strings.HasPrefix(one.err.Error(), one.want) {
-				t.Errorf("%v, not %s", one.err, one.want)
-			}
+			check.ErrorIf(t, one.err == nil || !strings.HasPrefix(one.err.Error(), one.want), "%v, not %s", one.err, one.want)
 		}
 	})
 }

@@ -18,6 +18,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"varve.example/replicated/check"
 )
 
 // contents is the number and the checksum of all entries, from an answer.
@@ -50,13 +52,9 @@ func TestABackupIsRestoredIntoANewCluster(t *testing.T) {
 	if contents(quiet) != want {
 		t.Fatalf("%s, not %s", contents(quiet), want)
 	}
-	if _, err := ask(c.nodes[0].client, time.Minute, "NODE.BACKUP", "quiet"); err == nil {
-		t.Fatal("a backup was overwritten")
-	}
+	check.FatalIf(t, check.Err(ask(c.nodes[0].client, time.Minute, "NODE.BACKUP", "quiet")) == nil, "a backup was overwritten")
 	for _, name := range []string{"../x", "a/b", ".", ""} {
-		if _, err := ask(c.nodes[0].client, time.Minute, "NODE.BACKUP", name); err == nil {
-			t.Fatalf("a backup was written to %q", name)
-		}
+		check.FatalIf(t, check.Err(ask(c.nodes[0].client, time.Minute, "NODE.BACKUP", name)) == nil, "a backup was written to %q", name)
 	}
 	// Writes go on; no write after the backup is in it.
 	l := startLoad(c, 4, 50)
@@ -67,9 +65,7 @@ func TestABackupIsRestoredIntoANewCluster(t *testing.T) {
 	if contents(busy) == now {
 		t.Log("no write came during the backup")
 	}
-	if _, err := ask(c.nodes[0].client, time.Minute, "NODE.RESTORE", "quiet"); err == nil {
-		t.Fatal("a backup was restored over contents")
-	}
+	check.FatalIf(t, check.Err(ask(c.nodes[0].client, time.Minute, "NODE.RESTORE", "quiet")) == nil, "a backup was restored over contents")
 	c.end()
 
 	for _, shards := range []string{fmt.Sprint(*shards), "3"} {
@@ -96,20 +92,14 @@ func TestABackupIsRestoredIntoANewCluster(t *testing.T) {
 	// Damage at any place is noticed before anything is proposed.
 	damaged := newCluster(t, 3, backups)
 	found, _ := filepath.Glob(filepath.Join(dir, "backups", "quiet", "shard-0002-*"))
-	if len(found) != 1 {
-		t.Fatal(found)
-	}
+	check.FatalIf(t, len(found) != 1, "%v", found)
 	path := found[0]
 	good, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for _, at := range []int{5, len(good) / 2, len(good) - 3} {
 		bad := append([]byte(nil), good...)
 		bad[at] ^= 4
-		if err := os.WriteFile(path, bad, 0o644); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, os.WriteFile(path, bad, 0o644))
 		if _, err := ask(damaged.nodes[0].client, time.Minute, "NODE.RESTORE", "quiet"); err == nil {
 			t.Fatalf("damage at %d was restored", at)
 		}
@@ -203,9 +193,7 @@ func TestABackupOfManyNodesIsOfOneMoment(t *testing.T) {
 			words = append(words, fmt.Sprint("backup-", i-1))
 		}
 		lines := c.admin(c.nodes[i%3], words...)
-		if lines[len(lines)-2] != "moment=true" {
-			t.Errorf("a backup is not of one moment: %v", lines)
-		}
+		check.ErrorIf(t, lines[len(lines)-2] != "moment=true", "a backup is not of one moment: %v", lines)
 		time.Sleep(200 * time.Millisecond)
 	}
 	close(stop)
@@ -222,9 +210,7 @@ func TestABackupOfManyNodesIsOfOneMoment(t *testing.T) {
 	// A node that is down could do requests that do not wait.
 	c.nodes[2].kill()
 	lines := c.admin(c.nodes[0], "NODE.BACKUP", "without")
-	if lines[len(lines)-2] != "moment=false" {
-		t.Errorf("without a node: %v", lines)
-	}
+	check.ErrorIf(t, lines[len(lines)-2] != "moment=false", "without a node: %v", lines)
 	c.end()
 	for _, name := range []string{"backup-0", fmt.Sprint("backup-", count-1), "without"} {
 		other := newCluster(t, 3, "--backups="+backups)
@@ -236,9 +222,7 @@ func TestABackupOfManyNodesIsOfOneMoment(t *testing.T) {
 				words = append(words, fmt.Sprintf("%d/%d", w, link))
 			}
 			answer, err := ask(other.nodes[1].client, 10*time.Second, words...)
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			values, last := answer.([]interface{}), 1<<30
 			first, _ := strconv.Atoi(fmt.Sprint(values[0]))
 			for link, value := range values {
@@ -278,9 +262,7 @@ func restoreAndKill(c *cluster, name string) {
 		}
 	}
 	p.kill()
-	if err := <-ended; err == nil {
-		c.t.Fatal("a backup was restored before its node was killed")
-	}
+	check.FatalIf(c.t, <-ended == nil, "a backup was restored before its node was killed")
 	c.start(p)
 	c.await(p)
 	for _, one := range c.nodes {
@@ -307,9 +289,7 @@ func TestTwoNodesWriteNoBackupTogether(t *testing.T) {
 			written++
 		}
 	}
-	if written != 1 {
-		t.Fatalf("%d backups of one name were written", written)
-	}
+	check.FatalIf(t, written != 1, "%d backups of one name were written", written)
 	if files, err := os.ReadDir(dir); err != nil || len(files) != 1 {
 		t.Fatal(files, err)
 	}
@@ -329,29 +309,21 @@ func TestANodeShowsWhatItDoes(t *testing.T) {
 		c.ready(p)
 	}
 	c.fill(c.nodes[0], "key", 2000, 100)
-	if _, err := ask(c.nodes[0].client, 10*time.Second, "GET", "key-1"); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, check.Err(ask(c.nodes[0].client, 10*time.Second, "GET", "key-1")))
 	status, text, err := c.page(c.nodes[0], "/metrics")
-	if err != nil || status != http.StatusOK {
-		t.Fatal(status, err)
-	}
+	check.FatalIf(t, err != nil || status != http.StatusOK, "%v %v", status, err)
 	for _, want := range []string{
 		`varve_shard_leader_node\{shard="1"\} [1-3]\n`, `varve_replica_applied_index\{shard="8"\} [1-9]`,
 		`varve_replica_lag_entries\{shard="1"\} \d+\n`, `varve_shard_proposal_seconds_count\{shard="2"\} [1-9]`,
 		`varve_shard_proposal_seconds_bucket\{shard="2",le="\+Inf"\} [1-9]`, `varve_node_ready 1\n`,
 		`varve_node_alive\{node="3"\} 1\n`, `varve_shard_replicas\{shard="0"\} 3\n`, `varve_directory_settled 1\n`,
 	} {
-		if !regexp.MustCompile(want).MatchString(text) {
-			t.Errorf("%s is not in /metrics", want)
-		}
+		check.ErrorIf(t, !regexp.MustCompile(want).MatchString(text), "%s is not in /metrics", want)
 	}
 	if info, err := ask(c.nodes[0].client, 10*time.Second, "INFO"); err != nil || strings.Contains(fmt.Sprint(info), "engine:varve") {
 		for _, want := range []string{`varve_bytes_written\S* [1-9]`, `varve_block_cache_bytes \d`,
 			`varve_database_size_all_mem_tables\{database="shard-1-1"\} [1-9]`} {
-			if !regexp.MustCompile(want).MatchString(text) {
-				t.Errorf("%s is not in /metrics", want)
-			}
+			check.ErrorIf(t, !regexp.MustCompile(want).MatchString(text), "%s is not in /metrics", want)
 		}
 		traced := make(chan []string, 1)
 		go func() { traced <- c.admin(c.nodes[1], "NODE.TRACE", "1") }()
@@ -377,9 +349,7 @@ func TestANodeShowsWhatItDoes(t *testing.T) {
 		if status, _, err := c.page(c.nodes[0], "/readyz"); err == nil && status == http.StatusServiceUnavailable {
 			break
 		}
-		if time.Now().After(end) {
-			t.Fatal("a node without a majority says that it is ready")
-		}
+		check.FatalIf(t, time.Now().After(end), "a node without a majority says that it is ready")
 	}
 	if status, _, err := c.page(c.nodes[0], "/healthz"); err != nil || status != http.StatusOK {
 		t.Fatal(status, err)

@@ -15,19 +15,17 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"varve.example/replicated/check"
 )
 
 // peakMiB is the most memory that a process has had.
 func peakMiB(t *testing.T, process int) int {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", process))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	_, rest, _ := strings.Cut(string(text), "VmHWM:")
 	var kib int
-	if _, err := fmt.Sscan(rest, &kib); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, check.Err(fmt.Sscan(rest, &kib)))
 	return kib >> 10
 }
 
@@ -85,8 +83,6 @@ func TestMemoryStaysBelowTheBound(t *testing.T) {
 	for _, p := range c.nodes {
 		peak := peakMiB(t, p.command.Process.Pid)
 		t.Logf("node %d: %d MiB", p.id, peak)
-		if peak > bound {
-			t.Errorf("node %d has used %d MiB", p.id, peak)
-		}
+		check.ErrorIf(t, peak > bound, "node %d has used %d MiB", p.id, peak)
 	}
 }

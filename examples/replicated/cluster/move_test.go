@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"varve.example/replicated/check"
 )
 
 // load is clients and what they have measured.
@@ -197,17 +199,13 @@ func TestNodesAreRestartedAfterLargeValues(t *testing.T) {
 	t.Parallel()
 	c := newCluster(t, 3, slowNodes...)
 	connection, err := dial(c.nodes[0].client, 2*time.Minute)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer connection.conn.Close()
 	large := strings.Repeat("x", 16<<20)
 	for i := 0; i < *largeValues; i++ {
 		key := fmt.Sprintf("large-%d", i)
 		for _, words := range [][]string{{"SET", key, large}, {"DEL", key}} {
-			if err := connection.insist(words...); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, connection.insist(words...))
 		}
 	}
 	l := startLoad(c, 4, 50)
@@ -243,9 +241,7 @@ func TestANodeJoinsAndAnotherIsDrainedUnderLoad(t *testing.T) {
 	c.admin(joined, "NODE.DRAIN", "1")
 	c.settle()
 	status := strings.Join(c.admin(joined, "NODE.STATUS"), "\n")
-	if !strings.Contains(status, "state=drained replicas=0") {
-		t.Errorf("node 1 is not drained:\n%s", status)
-	}
+	check.ErrorIf(t, !strings.Contains(status, "state=drained replicas=0"), "node 1 is not drained:\n%s", status)
 	l.phase.Store("stop")
 	l.nodes.Store(append([]*process(nil), c.nodes[1:]...))
 	c.nodes[0].terminate()

@@ -19,6 +19,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"varve.example/replicated/check"
 )
 
 // process is a node, in a directory that outlives it.
@@ -89,9 +91,7 @@ func freePorts(t *testing.T, count int) []int {
 	defer counting.Unlock()
 	var ports []int
 	for tries := 0; len(ports) < count; tries++ {
-		if tries == 2500 {
-			t.Fatal("no ports are free")
-		}
+		check.FatalIf(t, tries == 2500, "no ports are free")
 		if lastPort += 2; lastPort >= 30000 {
 			lastPort = 25000
 		}
@@ -202,13 +202,9 @@ func (p *process) clock() string { return p.dir + ".clock" }
 
 func (c *cluster) start(p *process) {
 	c.t.Helper()
-	if err := os.MkdirAll(p.dir, 0o755); err != nil {
-		c.t.Fatal(err)
-	}
+	check.OK(c.t, os.MkdirAll(p.dir, 0o755))
 	log, err := os.OpenFile(p.dir+".log", os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o644)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	check.OK(c.t, err)
 	defer log.Close()
 	words := append([]string{fmt.Sprintf("--id=%d", p.id),
 		"--address=" + p.address, "--redis=" + p.client, "--watch=" + p.watch, "--dir=" + p.dir, p.first,
@@ -227,9 +223,7 @@ func (c *cluster) start(p *process) {
 	if p.host != nil {
 		begin = func() error { return p.host.do(p.command.Start) }
 	}
-	if err := begin(); err != nil {
-		c.t.Fatal(err)
-	}
+	check.OK(c.t, begin())
 }
 
 // await returns once all shards answer through the node.
@@ -240,12 +234,8 @@ func (c *cluster) await(p *process) {
 		if err == nil {
 			return
 		}
-		if p.exited() {
-			c.t.Fatalf("node %d has ended by itself", p.id)
-		}
-		if time.Now().After(end) {
-			c.t.Fatalf("node %d does not answer: %v %v", p.id, answer, err)
-		}
+		check.FatalIf(c.t, p.exited(), "node %d has ended by itself", p.id)
+		check.FatalIf(c.t, time.Now().After(end), "node %d does not answer: %v %v", p.id, answer, err)
 	}
 }
 
@@ -268,9 +258,7 @@ func (c *cluster) ready(p *process) {
 		if status == http.StatusOK {
 			return
 		}
-		if time.Now().After(end) {
-			c.t.Fatalf("node %d is not ready: %s %v", p.id, text, err)
-		}
+		check.FatalIf(c.t, time.Now().After(end), "node %d is not ready: %s %v", p.id, text, err)
 	}
 }
 
@@ -278,9 +266,7 @@ func (c *cluster) ready(p *process) {
 func (c *cluster) fill(p *process, name string, keys, size int) {
 	c.t.Helper()
 	connection, err := dial(p.client, 20*time.Second)
-	if err != nil {
-		c.t.Fatal(err)
-	}
+	check.OK(c.t, err)
 	defer connection.conn.Close()
 	value := strings.Repeat("v", size)
 	for at := 0; at < keys; {
@@ -288,9 +274,7 @@ func (c *cluster) fill(p *process, name string, keys, size int) {
 		for ; at < keys && len(words) < 200; at++ {
 			words = append(words, fmt.Sprintf("%s-%d", name, at), fmt.Sprintf("%d%s", at, value))
 		}
-		if err := connection.insist(words...); err != nil {
-			c.t.Fatal(err)
-		}
+		check.OK(c.t, connection.insist(words...))
 	}
 }
 
@@ -307,9 +291,7 @@ func (c *cluster) admin(p *process, words ...string) []string {
 			}
 			return lines
 		}
-		if time.Now().After(end) {
-			c.t.Fatalf("%v: %v", words, err)
-		}
+		check.FatalIf(c.t, time.Now().After(end), "%v: %v", words, err)
 	}
 }
 
@@ -329,9 +311,7 @@ func (c *cluster) settle() {
 		if done {
 			return
 		}
-		if time.Now().After(end) {
-			c.t.Fatalf("replicas are not where they belong:\n%s", strings.Join(lines, "\n"))
-		}
+		check.FatalIf(c.t, time.Now().After(end), "replicas are not where they belong:\n%s", strings.Join(lines, "\n"))
 	}
 }
 
@@ -418,9 +398,7 @@ func (c *cluster) expectEqual() {
 			c.t.Logf("all replicas hold the same: %v", states)
 			return
 		}
-		if time.Now().After(end) {
-			c.t.Fatalf("contents differ:\n%s", strings.Join(lines, "\n"))
-		}
+		check.FatalIf(c.t, time.Now().After(end), "contents differ:\n%s", strings.Join(lines, "\n"))
 	}
 }
 
@@ -461,9 +439,7 @@ func (c *cluster) checkFiles() {
 		defer os.Remove(file)
 		run("export-to", "--db="+dir, "--from="+from, "--to="+to, file)
 		dump, err := os.ReadFile(file)
-		if err != nil {
-			c.t.Fatal(err)
-		}
+		check.OK(c.t, err)
 		return string(dump)
 	}
 	for _, path := range manifests {

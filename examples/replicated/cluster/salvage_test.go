@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"varve.example/replicated/check"
 )
 
 // salvage makes a backup of nodes that were killed, and restores it into a new
@@ -25,9 +27,7 @@ func salvage(c *cluster, backups, name string, nodes ...*process) *cluster {
 	}
 	out, err := exec.Command(*nodeProgram, "salvage", "--dir="+strings.Join(dirs, ","),
 		"--to="+filepath.Join(backups, name)).CombinedOutput()
-	if err != nil {
-		c.t.Fatalf("%v: %s", err, out)
-	}
+	check.FatalIf(c.t, err != nil, "%v: %s", err, out)
 	c.t.Logf("%s", out)
 	other := newCluster(c.t, 3, "--backups="+backups)
 	other.admin(other.nodes[0], "NODE.RESTORE", name)
@@ -41,9 +41,7 @@ func TestKilledNodesAreSalvaged(t *testing.T) {
 	c.expectEqual()
 	want := contents(c.admin(c.nodes[1], "NODE.CHECKSUM"))
 	out, err := exec.Command(*nodeProgram, "salvage", "--dir="+c.nodes[0].dir, "--to="+filepath.Join(c.dir, "none")).CombinedOutput()
-	if err == nil || !strings.Contains(string(out), "a node runs there") {
-		t.Fatalf("a node that runs was salvaged: %s", out)
-	}
+	check.FatalIf(t, err == nil || !strings.Contains(string(out), "a node runs there"), "a node that runs was salvaged: %s", out)
 	for _, p := range c.nodes {
 		p.kill()
 	}
@@ -90,9 +88,7 @@ func TestKilledNodesAreSalvaged(t *testing.T) {
 	group.Wait()
 	all := salvage(c, backups, "all", c.nodes...)
 	connection, err := dial(all.nodes[0].client, 20*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer connection.conn.Close()
 	total := 0
 	for w, count := range done {
@@ -104,7 +100,5 @@ func TestKilledNodesAreSalvaged(t *testing.T) {
 		total += count
 	}
 	t.Logf("%d acknowledged writes were brought back", total)
-	if total == 0 {
-		t.Fatal("nothing was written")
-	}
+	check.FatalIf(t, total == 0, "nothing was written")
 }

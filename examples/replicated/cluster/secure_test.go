@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"varve.example/replicated/check"
 	"varve.example/replicated/redis"
 	"varve.example/replicated/testca"
 )
@@ -36,17 +37,11 @@ func TestNodesTalkToNodesOnly(t *testing.T) {
 	certFile, keyFile := ours.Issue("node")
 	c := newCluster(t, 3, "--peer-ca="+ours.File(), "--peer-cert="+certFile, "--peer-key="+keyFile)
 	first, err := dial(c.nodes[0].client, 10*time.Second)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer first.conn.Close()
-	if err := first.insist("SET", "a", "b"); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, first.insist("SET", "a", "b"))
 	c.nodes[2].kill()
-	if err := first.insist("SET", "a", "c"); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, first.insist("SET", "a", "c"))
 	c.start(c.nodes[2])
 	c.await(c.nodes[2])
 	if answer, err := ask(c.nodes[2].client, 10*time.Second, "GET", "a"); err != nil || answer != "c" {
@@ -56,9 +51,7 @@ func TestNodesTalkToNodesOnly(t *testing.T) {
 
 	address := c.nodes[0].address
 	foreign, err := tls.LoadX509KeyPair(theirs.Issue("node"))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for name, config := range map[string]*tls.Config{
 		"no certificate":                        {RootCAs: ours.Pool()},
 		"another authority's certificate":       {RootCAs: ours.Pool(), Certificates: []tls.Certificate{foreign}},
@@ -87,9 +80,7 @@ func TestClientsLogInOverTLS(t *testing.T) {
 	users := filepath.Join(t.TempDir(), "users")
 	setUsers := func(password string) {
 		text := "operator admin " + redis.HashPassword([]byte(password)) + "\n"
-		if err := os.WriteFile(users, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, os.WriteFile(users, []byte(text), 0o600))
 	}
 	setUsers("first")
 	c := &cluster{t: t, dir: t.TempDir(), flags: []string{"--tls-cert=" + certFile, "--tls-key=" + keyFile, "--users-file=" + users}}
@@ -138,11 +129,7 @@ func TestClientsLogInOverTLS(t *testing.T) {
 			}
 			break
 		}
-		if time.Now().After(end) {
-			t.Fatal("the file was not read again")
-		}
+		check.FatalIf(t, time.Now().After(end), "the file was not read again")
 	}
-	if _, err := one.do("GET", "a"); err == nil {
-		t.Error("the old password's connection is still logged in")
-	}
+	check.ErrorIf(t, check.Err(one.do("GET", "a")) == nil, "the old password's connection is still logged in")
 }

@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"varve.example/replicated/check"
 	"varve.example/replicated/machine"
 	"varve.example/replicated/redis"
 )
@@ -23,9 +24,7 @@ func set(t *testing.T, n *Node, key, value string) {
 	t.Helper()
 	proposal := machine.NewProposal(nil, time.Now().UnixMilli())
 	proposal = machine.AppendPut(proposal, []byte(key), []byte(value), 0)
-	if _, err := n.Propose(redis.ShardOf([]byte(key), n.Shards()), proposal); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, check.Err(n.Propose(redis.ShardOf([]byte(key), n.Shards()), proposal)))
 }
 
 func fill(t *testing.T, n *Node, count, size int) {
@@ -37,18 +36,14 @@ func fill(t *testing.T, n *Node, count, size int) {
 func checksum(t *testing.T, n *Node) machine.Contents {
 	t.Helper()
 	contents, err := n.Checksum()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return contents
 }
 
 // checkBackup checks that a backup is whole.
 func checkBackup(t *testing.T, n *Node, name string) {
 	t.Helper()
-	if _, err := n.Verify(name); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, check.Err(n.Verify(name)))
 }
 
 func TestOneOfManyBackupsOfOneNameIsWritten(t *testing.T) {
@@ -79,9 +74,7 @@ func TestOneOfManyBackupsOfOneNameIsWritten(t *testing.T) {
 				t.Fatal(err)
 			}
 		}
-		if written != 1 {
-			t.Fatalf("%d backups of one name were written", written)
-		}
+		check.FatalIf(t, written != 1, "%d backups of one name were written", written)
 		checkBackup(t, first, name)
 	}
 	if left, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(left) > 0 {
@@ -93,14 +86,10 @@ func TestABackupReplacesNoOther(t *testing.T) {
 	dir := t.TempDir()
 	n := single(t, Options{Shards: 1, Backups: dir})
 	fill(t, n, 10, 10)
-	if _, err := n.Backup("one", ""); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, check.Err(n.Backup("one", "")))
 	// As if another node had written it after the first look.
 	w, err := newBackupWriter(directory{dir}, "one", "other", 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if err := w.finish(nil); err == nil || err.Error() != "there is a backup one" {
 		t.Fatal("a backup was replaced: ", err)
 	}
@@ -111,19 +100,13 @@ func TestARestoreThatHasFailedIsRepeated(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	from := single(t, Options{Shards: 2, Backups: dir})
-	if _, err := from.Backup("none", ""); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, check.Err(from.Backup("none", "")))
 	fill(t, from, 500, 1000)
 	m, err := from.Backup("all", "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	n := single(t, Options{Shards: 3, Backups: dir})
 	seen, err := n.mayRestore(m)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	marks := make([][]byte, n.Shards()+1)
 	for shard := uint64(1); shard <= n.Shards(); shard++ {
 		if marks[shard], err = n.mark(shard, m.backupID(), seen[shard]); err != nil {
@@ -135,66 +118,44 @@ func TestARestoreThatHasFailedIsRepeated(t *testing.T) {
 			return readFile(directory{dir}, m, 0, make([]machine.Contents, len(m.Parts)), visit)
 		})
 	}
-	if err := half(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, half())
 	// Here it fails.
-	if _, err := n.Backup("half", ""); err == nil {
-		t.Fatal("a half of a backup was written as one")
-	}
-	if _, err := n.Restore("none"); err == nil {
-		t.Fatal("another backup was restored over a half")
-	}
-	if _, err := n.Restore("all"); err != nil {
-		t.Fatal(err)
-	}
+	check.FatalIf(t, check.Err(n.Backup("half", "")) == nil, "a half of a backup was written as one")
+	check.FatalIf(t, check.Err(n.Restore("none")) == nil, "another backup was restored over a half")
+	check.OK(t, check.Err(n.Restore("all")))
 	if got, want := checksum(t, n), checksum(t, from); got != want {
 		t.Fatalf("%v, not %v", got, want)
 	}
 	if err := half(); !errors.Is(err, errMarkLost) {
 		t.Fatal("the first attempt goes on after the second one: ", err)
 	}
-	if _, err := n.Restore("all"); err == nil {
-		t.Fatal("a backup was restored over contents")
-	}
+	check.FatalIf(t, check.Err(n.Restore("all")) == nil, "a backup was restored over contents")
 }
 
 func TestALateProposalOfARestoreUndoesNothing(t *testing.T) {
 	n := single(t, Options{Shards: 1, Backups: t.TempDir()})
 	mark, err := n.mark(1, "id ", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	key := machine.StoredKey([]byte("key"))
 	late := machine.AppendStored(ifMark(mark), key, machine.AppendValue(nil, []byte("old"), 0))
 	for i := 0; i < 2; i++ { // Again, as if the answer had got lost.
-		if err := n.insist(1, late); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, n.insist(1, late))
 	}
-	if err := n.unmark([][]byte{nil, mark}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, n.unmark([][]byte{nil, mark}))
 	value := func() string {
 		answer, _, err := n.Read(1, machine.Get{Keys: [][]byte{key}}, false)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		value, _, _ := machine.Value(answer.([][]byte)[0], 0)
 		return string(value)
 	}
-	if value() != "old" {
-		t.Fatal("nothing was restored")
-	}
+	check.FatalIf(t, value() != "old", "nothing was restored")
 	set(t, n, "key", "new")
 	if err := n.insist(1, late); !errors.Is(err, errMarkLost) || value() != "new" {
 		t.Fatalf("a write was undone by a late proposal: %q %v", value(), err)
 	}
 	// Nor after another restore has begun, which takes over only what it saw.
 	second, err := n.mark(1, "id ", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if err := n.insist(1, late); !errors.Is(err, errMarkLost) || value() != "new" {
 		t.Fatalf("a write was undone by a late proposal: %q %v", value(), err)
 	}
@@ -233,9 +194,7 @@ func TestAStoppingNodeWaitsForNoLongCommand(t *testing.T) {
 		n.Stop()
 		close(ended)
 	}()
-	if err := <-streamed; err == nil {
-		t.Error("the stream came to its end")
-	}
+	check.ErrorIf(t, <-streamed == nil, "the stream came to its end")
 	<-traced // A short one is as good.
 	select {
 	case <-ended:

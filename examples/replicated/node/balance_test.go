@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"varve.example/replicated/check"
 	"varve.example/replicated/machine"
 	"varve.example/replicated/redis"
 )
@@ -112,9 +113,7 @@ func TestMovesEndAndMakeNothingWorse(t *testing.T) {
 			if m == nil {
 				break
 			}
-			if step > 500 {
-				t.Fatalf("state %d: it moves for ever", state)
-			}
+			check.FatalIf(t, step > 500, "state %d: it moves for ever", state)
 			moves++
 			size := s.shards[m.Shard].bytes
 			if !d.movable(m.Shard, m.From, m.To, s) || !d.usable(m.From) || !d.usable(m.To) ||
@@ -131,9 +130,7 @@ func TestMovesEndAndMakeNothingWorse(t *testing.T) {
 			squares, difference = squaresNow, differenceNow
 		}
 	}
-	if moves < 200 {
-		t.Fatal("hardly a state needs a move: ", moves)
-	}
+	check.FatalIf(t, moves < 200, "hardly a state needs a move: %v", moves)
 }
 
 func TestSizesThatChangeALittleMoveNothingBack(t *testing.T) {
@@ -154,9 +151,7 @@ func TestSizesThatChangeALittleMoveNothingBack(t *testing.T) {
 			if m == nil {
 				continue
 			}
-			if done[Move{Shard: m.Shard, From: m.To, To: m.From}] {
-				t.Fatalf("state %d, round %d: back goes %v", state, round, m)
-			}
+			check.FatalIf(t, done[Move{Shard: m.Shard, From: m.To, To: m.From}], "state %d, round %d: back goes %v", state, round, m)
 			done[Move{Shard: m.Shard, From: m.From, To: m.To}] = true
 			moveAll(d, m)
 		}
@@ -209,9 +204,7 @@ func TestWhatIsNotWorthItStays(t *testing.T) {
 	} {
 		d, s := of(one.sizes...)
 		m := pickMove(d, s)
-		if (m == nil) != (one.moves == 0) || (m != nil && m.Shard != one.moves) {
-			t.Errorf("%v: %v", one.sizes, m)
-		}
+		check.ErrorIf(t, (m == nil) != (one.moves == 0) || (m != nil && m.Shard != one.moves), "%v: %v", one.sizes, m)
 	}
 }
 
@@ -315,9 +308,7 @@ func TestReplicasMoveOneAfterTheOtherWithAPause(t *testing.T) {
 		arrive(p.d, m.Shard)
 		p.expect(0, "moved "+m.String())
 		p.expect(0, "")
-		if p.d.Move != nil {
-			t.Fatal(p.d.Move)
-		}
+		check.FatalIf(t, p.d.Move != nil, "%v", p.d.Move)
 	}
 	p.expect(24*time.Hour, "")
 	p.expect(24*time.Hour, "")
@@ -418,9 +409,7 @@ func TestOperatorsMayChangeWhatMoves(t *testing.T) {
 		}
 		p.d.heal(everybody)
 		p.expect(0, "other nodes ")
-		if p.d.Move != nil {
-			t.Fatal(what)
-		}
+		check.FatalIf(t, p.d.Move != nil, "%v", what)
 	}
 }
 
@@ -428,20 +417,14 @@ func TestTheRateOfWritesIsAveraged(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	var w *weight
 	w = w.next(now, 5, 1000)
-	if w.rate != 0 || w.bytes != 5 {
-		t.Fatal(w)
-	}
+	check.FatalIf(t, w.rate != 0 || w.bytes != 5, "%v", w)
 	written := uint64(1000)
 	for i := 0; i < 3600; i++ {
 		now, written = now.Add(time.Second), written+100
 		w = w.next(now, 7, written)
-		if i == 0 && w.rate > 1 {
-			t.Fatal("one second counts as much as all before: ", w.rate)
-		}
+		check.FatalIf(t, i == 0 && w.rate > 1, "one second counts as much as all before: %v", w.rate)
 	}
-	if w.rate < 99 || w.rate > 100 || w.bytes != 7 {
-		t.Fatal(w)
-	}
+	check.FatalIf(t, w.rate < 99 || w.rate > 100 || w.bytes != 7, "%v", w)
 	if w = w.next(now, 7, written+100); w.rate > 100 {
 		t.Fatal("no time has passed: ", w.rate)
 	}

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"varve.example/replicated/check"
 )
 
 func TestAFullDiskEndsTheNode(t *testing.T) {
@@ -17,32 +19,22 @@ func TestAFullDiskEndsTheNode(t *testing.T) {
 	if err := checkDisk(dir, 0); err != nil {
 		t.Error(err)
 	}
-	if err := checkDisk(filepath.Join(dir, "none"), 0); err == nil {
-		t.Error("a directory that is missing is good")
-	}
+	check.ErrorIf(t, checkDisk(filepath.Join(dir, "none"), 0) == nil, "a directory that is missing is good")
 	n := &Node{stop: make(chan struct{}), failed: make(chan error, 1)}
 	n.options.Dir = filepath.Join(dir, "gone")
 	n.watchDisk()
-	if err := <-n.Failed(); err == nil {
-		t.Error("the node goes on")
-	}
+	check.ErrorIf(t, <-n.Failed() == nil, "the node goes on")
 }
 
 func TestFilesAreForOneUser(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "node")
-	if err := os.Mkdir(dir, 0o755); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.Mkdir(dir, 0o755))
 	backups := filepath.Join(t.TempDir(), "backups")
 	n := single(t, Options{Shards: 1, Dir: dir, Backups: backups})
 	set(t, n, "key", "value")
-	if _, err := n.Backup("one", ""); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, check.Err(n.Backup("one", "")))
 	for _, name := range []string{"a\nb", "-rf", "", ".", "..", "a/b", ".a", strings.Repeat("a", 101)} {
-		if _, err := n.Backup(name, ""); err == nil {
-			t.Errorf("%q is the name of a backup", name)
-		}
+		check.ErrorIf(t, check.Err(n.Backup(name, "")) == nil, "%q is the name of a backup", name)
 	}
 	for _, root := range []string{n.options.Dir, backups} {
 		files := 0
@@ -57,8 +49,6 @@ func TestFilesAreForOneUser(t *testing.T) {
 			}
 			return nil
 		})
-		if files < 3 {
-			t.Errorf("%d files in %s", files, root)
-		}
+		check.ErrorIf(t, files < 3, "%d files in %s", files, root)
 	}
 }

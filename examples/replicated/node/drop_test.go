@@ -16,6 +16,7 @@ import (
 	"strings"
 	"testing"
 
+	"varve.example/replicated/check"
 	"varve.example/replicated/machine"
 )
 
@@ -73,17 +74,13 @@ func TestAListThatLacksBackupsDeletesNothingOfThem(t *testing.T) {
 		}
 		return names, nil
 	}}
-	if _, err := n.dropBackup(where, "monday"); err == nil || !strings.Contains(err.Error(), "tuesday is no longer listed") {
-		t.Fatal(err)
-	}
+	check.Says(t, check.Err(n.dropBackup(where, "monday")), "tuesday is no longer listed")
 	checkBackup(t, n, "tuesday")
 }
 
 func TestADropThatHasFailedIsRepeated(t *testing.T) {
 	n, dir := mondayAndTuesday(t)
-	if _, err := n.DropBackup("monday"); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, check.Err(n.DropBackup("monday")))
 	all, err := survey(directory{dir})
 	if m := all.manifests["tuesday"]; err != nil || m.Parts[0].Pieces != nil {
 		t.Fatal("all pieces of all backups are in memory: ", err)
@@ -114,20 +111,14 @@ func TestADropThatHasFailedIsRepeated(t *testing.T) {
 
 func TestTheProgramOfThePageFailsIfItsListDoes(t *testing.T) {
 	page, err := os.ReadFile("../operating.md")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	_, script, found := strings.Cut(string(page), "```sh\n#!/bin/sh\ncase $1 in")
 	script, _, ended := strings.Cut(script, "```")
-	if !found || !ended {
-		t.Fatal("the page has no program")
-	}
+	check.FatalIf(t, !found || !ended, "the page has no program")
 	dir := t.TempDir()
 	path := filepath.Join(dir, "aws")
 	list := func(aws string) (string, error) {
-		if err := os.WriteFile(path, []byte("#!/bin/sh\n"+aws), 0o700); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, os.WriteFile(path, []byte("#!/bin/sh\n"+aws), 0o700))
 		call := exec.Command("sh", "-c", "case $1 in"+script, "program", "list", "")
 		call.Env = append(os.Environ(), "PATH="+dir+":"+os.Getenv("PATH"))
 		output, err := call.Output()
@@ -148,9 +139,7 @@ func TestABackupNeedsTheOneThatItContinuesFrom(t *testing.T) {
 	n := single(t, Options{Shards: 2, Backups: dir})
 	fill(t, n, 20, 100)
 	m, _ := backup(t, n, "one", "")
-	if err := writeTo(t, n, &wrongPlace{directory: directory{dir}}, "two", "one"); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, writeTo(t, n, &wrongPlace{directory: directory{dir}}, "two", "one"))
 	// It is replaced by another one of its name while the third is written.
 	where := &wrongPlace{directory: directory{dir}, onPut: func(name string) error {
 		if name != manifestOf("three") {
@@ -165,12 +154,8 @@ func TestABackupNeedsTheOneThatItContinuesFrom(t *testing.T) {
 		t.Fatal(err)
 	}
 	checkBackup(t, n, "two")
-	if err := os.Remove(filepath.Join(dir, m.Files[1])); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := n.Backup("four", "two"); err == nil || !strings.Contains(err.Error(), m.Files[1]+" is missing") {
-		t.Fatal(err)
-	}
+	check.OK(t, os.Remove(filepath.Join(dir, m.Files[1])))
+	check.Says(t, check.Err(n.Backup("four", "two")), m.Files[1]+" is missing")
 	for _, name := range filesIn(t, dir) {
 		if strings.HasPrefix(name, "three/") || strings.HasPrefix(name, "four/") {
 			t.Error("a backup that has failed has left ", name)
@@ -186,20 +171,14 @@ func TestABackupWithADamagedManifestIsListedAndDeleted(t *testing.T) {
 	for _, name := range []string{"bad", "good"} {
 		backup(t, n, name, "")
 	}
-	if err := os.Truncate(filepath.Join(dir, manifestOf("bad")), 100); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.Truncate(filepath.Join(dir, manifestOf("bad")), 100))
 	lines, err := n.Backups()
 	if err != nil || len(lines) != 2 || !strings.HasPrefix(lines[0], "name=bad error=") || !strings.HasPrefix(lines[1], "name=good created=") {
 		t.Fatal(lines, err)
 	}
-	if _, err := n.DropBackup("good"); err == nil || !strings.Contains(err.Error(), "first delete that one by NODE.DROPBACKUP bad") {
-		t.Fatal(err)
-	}
+	check.Says(t, check.Err(n.DropBackup("good")), "first delete that one by NODE.DROPBACKUP bad")
 	for _, name := range []string{"bad", "good"} {
-		if _, err := n.DropBackup(name); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, check.Err(n.DropBackup(name)))
 	}
 	if names := filesIn(t, dir); len(names) > 0 {
 		t.Fatal("files are left: ", names)
@@ -221,14 +200,10 @@ func TestABackupWithADamagedManifestIsListedAndDeleted(t *testing.T) {
 func writeTo(t *testing.T, n *Node, to place, name, base string) error {
 	t.Helper()
 	w, err := newBackupWriter(to, name, "me", n.Shards())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if base != "" {
 		m, err := readManifest(to, base)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		w.continueFrom(base, m)
 	}
 	return w.finish(n.eachShard(func(shard uint64) error {
@@ -258,9 +233,7 @@ func TestNoManifestIsLeftWithoutItsFiles(t *testing.T) {
 	checkBackup(t, n, "one")
 	// That of another one, which was written meanwhile, stays.
 	w, err := newBackupWriter(where, "one", "me", 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	where.onRemove = nil
 	w.complete = true
 	if err := w.finish(refused); err != refused {

@@ -7,6 +7,8 @@ package node
 import (
 	"testing"
 	"time"
+
+	"varve.example/replicated/check"
 )
 
 func TestLinesOfAKindAreFew(t *testing.T) {
@@ -18,9 +20,7 @@ func TestLinesOfAKindAreFew(t *testing.T) {
 			lost += before
 		}
 	}
-	if lines != 3 || lost != 2*999 {
-		t.Errorf("%d lines, %d before", lines, lost)
-	}
+	check.ErrorIf(t, lines != 3 || lost != 2*999, "%d lines, %d before", lines, lost)
 }
 
 // Such as that its data is read by a stream for long.
@@ -34,7 +34,5 @@ func TestAReplicaThatCannotBeRemovedIsLoggedOnceInAWhile(t *testing.T) {
 	}
 	known, _ := n.lines.kinds.Load("follow 1")
 	kind, ok := known.(*kindOfLine)
-	if !ok || (kind.silent != 99 && time.Since(begin) < kindPause) || n.removing[1] == nil {
-		t.Fatalf("%+v", kind)
-	}
+	check.FatalIf(t, !ok || (kind.silent != 99 && time.Since(begin) < kindPause) || n.removing[1] == nil, "%+v", kind)
 }

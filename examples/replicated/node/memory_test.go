@@ -14,21 +14,18 @@ import (
 	"testing"
 	"time"
 
+	"varve.example/replicated/check"
 	"varve.example/replicated/machine"
 )
 
 func TestPartsAreNoMoreThanTheWhole(t *testing.T) {
-	if _, err := PlanMemory(LeastMemory - 1); err == nil {
-		t.Error("there is a plan for too little")
-	}
+	check.ErrorIf(t, check.Err(PlanMemory(LeastMemory-1)) == nil, "there is a plan for too little")
 	if m, err := PlanMemory(0); err != nil || m != (Memory{}) {
 		t.Error(m, err)
 	}
 	for total := int64(LeastMemory); total < 1<<40; total = total*3 + 1 {
 		m, err := PlanMemory(total)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if sum := m.Databases + m.RaftStore + m.Go; sum > total-total/20 {
 			t.Errorf("%d: %d are used", total, sum)
 		}
@@ -43,9 +40,7 @@ func TestPartsAreNoMoreThanTheWhole(t *testing.T) {
 
 func TestAWriteWithoutMemoryIsNotDone(t *testing.T) {
 	plan, err := PlanMemory(1 << 30)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	n := single(t, Options{Shards: 1, Memory: plan, Timeout: time.Second})
 	t.Cleanup(func() { debug.SetMemoryLimit(math.MaxInt64) })
 	set(t, n, "key", "value")
@@ -57,9 +52,7 @@ func TestAWriteWithoutMemoryIsNotDone(t *testing.T) {
 	refused := func(err error) {
 		t.Helper()
 		var failure *Failure
-		if !errors.As(err, &failure) || failure.Code() != OutOfMemory {
-			t.Error(err)
-		}
+		check.ErrorIf(t, !errors.As(err, &failure) || failure.Code() != OutOfMemory, "%v", err)
 	}
 	n.use.proposals.Add(plan.Proposals)
 	refused(write())

@@ -12,9 +12,10 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 	"time"
+
+	"varve.example/replicated/check"
 )
 
 func TestAHoldThatHasExpiredWasNone(t *testing.T) {
@@ -22,15 +23,11 @@ func TestAHoldThatHasExpiredWasNone(t *testing.T) {
 	g.holdNew(1, time.Millisecond)
 	g.enter() // It opens by itself.
 	g.shutDown()
-	if g.release(1) {
-		t.Fatal("a request has passed, and it is said that none has")
-	}
+	check.FatalIf(t, g.release(1), "a request has passed, and it is said that none has")
 	g = &gate{}
 	g.holdNew(1, time.Minute)
 	g.shutDown()
-	if !g.release(1) || g.release(1) {
-		t.Fatal("no request has passed, and it is said that one has")
-	}
+	check.FatalIf(t, !g.release(1) || g.release(1), "no request has passed, and it is said that one has")
 }
 
 func TestStepsThatArriveLateDoNothing(t *testing.T) {
@@ -60,17 +57,13 @@ func (older) Exchange(Status, *Status) error { return nil }
 
 func TestAMomentIsTriedOnceWithAnOlderProgram(t *testing.T) {
 	server := rpc.NewServer()
-	if err := server.RegisterName("Service", older{}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, server.RegisterName("Service", older{}))
 	here, there := net.Pipe()
 	go server.ServeConn(there)
 	client := rpc.NewClient(here)
 	defer client.Close()
 	err := client.Call("Service.Moment", MomentRequest{}, &struct{}{})
-	if !lacksMethod(err) || lacksMethod(errLateStep) || lacksMethod(nil) {
-		t.Fatal(err)
-	}
+	check.FatalIf(t, !lacksMethod(err) || lacksMethod(errLateStep) || lacksMethod(nil), "%v", err)
 }
 
 // heldShards are those of which a snapshot is held.
@@ -98,27 +91,19 @@ func TestAMomentIsKeptWhileItIsNeeded(t *testing.T) {
 	momentLease = 2 * time.Second
 	n := single(t, Options{Shards: 2, Backups: t.TempDir()})
 	at, err := n.takeMoment()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	time.Sleep(2 * momentLease)
-	if _, err := n.stream(1, at, io.Discard); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, check.Err(n.stream(1, at, io.Discard)))
 	close(at.dropped) // As if this node had died.
 	awaitHeld(t, n)
-	if _, err := n.stream(1, at, io.Discard); err == nil || !strings.Contains(err.Error(), momentLease.String()) {
-		t.Fatal(err)
-	}
+	check.Says(t, check.Err(n.stream(1, at, io.Discard)), momentLease.String())
 }
 
 func TestASnapshotIsDroppedOnceItsShardIsWritten(t *testing.T) {
 	dir := t.TempDir()
 	n := single(t, Options{Shards: 2, Backups: t.TempDir(), BackupTo: storeProgram(t, dir)})
 	set(t, n, "key", "value")
-	if err := os.WriteFile(filepath.Join(dir, "hang-put"), nil, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(filepath.Join(dir, "hang-put"), nil, 0o600))
 	ended := make(chan error)
 	go func() {
 		_, err := n.Backup("one", "")
@@ -126,7 +111,5 @@ func TestASnapshotIsDroppedOnceItsShardIsWritten(t *testing.T) {
 	}()
 	awaitHeld(t, n, n.ShardOf([]byte("key"))) // Of the other shard, nothing has to be stored.
 	n.Stop()
-	if err := <-ended; err == nil {
-		t.Fatal("a backup was written that was not stored")
-	}
+	check.FatalIf(t, <-ended == nil, "a backup was written that was not stored")
 }

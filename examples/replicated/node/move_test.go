@@ -13,6 +13,7 @@ import (
 
 	pb "github.com/lni/dragonboat/v3/raftpb"
 
+	"varve.example/replicated/check"
 	"varve.example/replicated/machine"
 )
 
@@ -109,9 +110,7 @@ func TestTwoMovesOfALeadershipLoseNoRequest(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 	}
 	stop()
-	if moved.Load() < wanted {
-		t.Errorf("only %d moves", moved.Load())
-	}
+	check.ErrorIf(t, moved.Load() < wanted, "only %d moves", moved.Load())
 }
 
 func TestANodeStopsWhileItIsGivenALeadership(t *testing.T) {

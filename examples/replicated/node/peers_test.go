@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
+
+	"varve.example/replicated/check"
 )
 
 func caller(t *testing.T) *Node {
@@ -48,15 +50,11 @@ func TestWaitersShareAFailureToConnect(t *testing.T) {
 		}()
 	}
 	group.Wait()
-	if dials.Load() > 5 {
-		t.Fatalf("it was dialled %d times", dials.Load())
-	}
+	check.FatalIf(t, dials.Load() > 5, "it was dialled %d times", dials.Load())
 	// A later call tries again.
 	before := dials.Load()
 	n.callAt("host", "Fast", 0, new(int), time.Second)
-	if dials.Load() != before+1 {
-		t.Fatal("a failure was kept")
-	}
+	check.FatalIf(t, dials.Load() != before+1, "a failure was kept")
 }
 
 // pace answers after milliseconds.
@@ -71,9 +69,7 @@ func (pace) Wait(milliseconds int, reply *int) error {
 // accept hands the connections to this address to serve, after their kind.
 func accept(t *testing.T, serve func(net.Conn)) (address string) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Cleanup(func() { listener.Close() })
 	go func() {
 		for {
@@ -94,9 +90,7 @@ func accept(t *testing.T, serve func(net.Conn)) (address string) {
 // servePace serves pace at this address. cut ends the last connection.
 func servePace(t *testing.T) (address string, cut func()) {
 	server := rpc.NewServer()
-	if err := server.RegisterName("Service", pace{}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, server.RegisterName("Service", pace{}))
 	var last atomic.Pointer[net.Conn]
 	address = accept(t, func(conn net.Conn) {
 		last.Store(&conn)
@@ -151,9 +145,7 @@ func TestASlowCallHarmsNoOthers(t *testing.T) {
 	wait := func(milliseconds int, limit time.Duration) error {
 		return n.callAt(address, "Wait", milliseconds, new(int), limit)
 	}
-	if err := wait(0, time.Minute); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, wait(0, time.Minute))
 	first := n.peers.clients[address]
 	other := make(chan error)
 	go func() { other <- wait(2000, time.Minute) }()
@@ -161,17 +153,13 @@ func TestASlowCallHarmsNoOthers(t *testing.T) {
 		time.Sleep(200 * time.Millisecond)
 		other <- wait(0, time.Minute)
 	}()
-	if err := wait(60000, time.Second); err == nil {
-		t.Fatal("a slow call has ended")
-	}
+	check.FatalIf(t, wait(60000, time.Second) == nil, "a slow call has ended")
 	for i := 0; i < 2; i++ {
 		if err := <-other; err != nil {
 			t.Fatalf("a slow call has cut others: %v", err)
 		}
 	}
-	if n.peers.clients[address] != first {
-		t.Fatal("the connection was replaced")
-	}
+	check.FatalIf(t, n.peers.clients[address] != first, "the connection was replaced")
 	// Now nothing comes.
 	if err := wait(60000, 100*time.Millisecond); err == nil || n.peers.clients[address] != nil {
 		t.Fatalf("a silent connection was kept: %v", err)
@@ -191,9 +179,7 @@ func TestAStreamEndsIfNothingComes(t *testing.T) {
 	}()
 	data, err := io.ReadAll(conn)
 	var timeout net.Error
-	if !errors.As(err, &timeout) || !timeout.Timeout() || len(data) != 5 {
-		t.Fatalf("%q %v", data, err)
-	}
+	check.FatalIf(t, !errors.As(err, &timeout) || !timeout.Timeout() || len(data) != 5, "%q %v", data, err)
 	if took := time.Since(begin); took < 600*time.Millisecond {
 		t.Fatalf("a stream that goes on was ended after %v", took)
 	}
@@ -206,9 +192,7 @@ func TestAStoppingNodeEndsStreamsOfOthers(t *testing.T) {
 	address := accept(t, func(conn net.Conn) { io.Copy(io.Discard, conn) }) // It says nothing.
 	n := caller(t)
 	conn, err := n.dialNode(address, kindStream)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	ended := make(chan error)
 	go func() {
 		_, err := n.streamFrom(conn, 1, 0, io.Discard)
@@ -218,9 +202,7 @@ func TestAStoppingNodeEndsStreamsOfOthers(t *testing.T) {
 	close(n.stop)
 	select {
 	case err := <-ended:
-		if err == nil {
-			t.Fatal("there was no stream")
-		}
+		check.FatalIf(t, err == nil, "there was no stream")
 	case <-time.After(10 * time.Second):
 		t.Fatal("it waits for a stream")
 	}

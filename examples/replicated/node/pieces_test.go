@@ -22,15 +22,14 @@ import (
 	"testing"
 	"time"
 
+	"varve.example/replicated/check"
 	"varve.example/replicated/machine"
 )
 
 func backup(t *testing.T, n *Node, name, base string) (m *Manifest, written int64) {
 	t.Helper()
 	m, err := n.Backup(name, base)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for _, part := range m.Parts {
 		written += part.Bytes
 	}
@@ -41,9 +40,7 @@ func backup(t *testing.T, n *Node, name, base string) (m *Manifest, written int6
 func expectRestored(t *testing.T, options Options, name string, want machine.Contents) {
 	t.Helper()
 	n := single(t, options)
-	if _, err := n.Restore(name); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, check.Err(n.Restore(name)))
 	if got := checksum(t, n); got.Sum != want.Sum || got.Entries != want.Entries {
 		t.Fatalf("%v, not %v", got, want)
 	}
@@ -53,9 +50,7 @@ func expectRestored(t *testing.T, options Options, name string, want machine.Con
 func filesIn(t *testing.T, dir string) []string {
 	t.Helper()
 	files, err := directory{dir}.list("")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return files
 }
 
@@ -74,9 +69,7 @@ list) find . -type f | sed 's,^\./,,' ;;
 delete) rm "$2" ;;
 esac
 `, dir)
-	if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(path, []byte(text), 0o700))
 	return path
 }
 
@@ -100,12 +93,8 @@ func TestABackupContinuesFromAnother(t *testing.T) {
 			_, some := backup(t, n, "tuesday", "monday")
 			m, none := backup(t, n, "wednesday", "tuesday")
 			t.Logf("%d bytes, then %d, then %d", all, some, none)
-			if some == 0 || some > all/10 || none != 0 {
-				t.Fatalf("%d bytes, then %d, then %d", all, some, none)
-			}
-			if m.Base != "tuesday" || !m.Moment || m.Total.Sum != want.Sum {
-				t.Fatalf("%+v", m.Total)
-			}
+			check.FatalIf(t, some == 0 || some > all/10 || none != 0, "%d bytes, then %d, then %d", all, some, none)
+			check.FatalIf(t, m.Base != "tuesday" || !m.Moment || m.Total.Sum != want.Sum, "%+v", m.Total)
 			if _, err := n.Backup("thursday", "friday"); err == nil || err.Error() != "there is no backup friday" {
 				t.Fatal("a backup continues from none: ", err)
 			}
@@ -114,35 +103,23 @@ func TestABackupContinuesFromAnother(t *testing.T) {
 				t.Fatal(lines, err)
 			}
 			before := len(filesIn(t, dir))
-			if _, err := n.DropBackup("monday"); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, check.Err(n.DropBackup("monday")))
 			if left := len(filesIn(t, dir)); left != before-1 {
 				t.Fatalf("of %d files, %d are left", before, left)
 			}
 			options.Shards = 2
 			expectRestored(t, options, "wednesday", want)
 			for _, name := range []string{"tuesday", "wednesday"} {
-				if _, err := n.Verify(name); err != nil {
-					t.Fatal(err)
-				}
-				if _, err := n.DropBackup(name); err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, check.Err(n.Verify(name)))
+				check.OK(t, check.Err(n.DropBackup(name)))
 			}
 			if left := filesIn(t, dir); len(left) > 0 {
 				t.Fatal("files are left: ", left)
 			}
-			if _, err := n.DropBackup("monday"); err == nil {
-				t.Fatal("a backup was deleted twice")
-			}
+			check.FatalIf(t, check.Err(n.DropBackup("monday")) == nil, "a backup was deleted twice")
 			// What a backup that was not completed has left.
-			if err := os.MkdirAll(filepath.Join(dir, "half"), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(filepath.Join(dir, "half", "shard-0001-1"), nil, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, os.MkdirAll(filepath.Join(dir, "half"), 0o700))
+			check.OK(t, os.WriteFile(filepath.Join(dir, "half", "shard-0001-1"), nil, 0o600))
 			if _, err := n.DropBackup("half"); err != nil || len(filesIn(t, dir)) > 0 {
 				t.Fatal(err, filesIn(t, dir))
 			}
@@ -158,13 +135,9 @@ func TestAChangedEntryMovesNoPieces(t *testing.T) {
 	}
 	pieces := func() map[string]bool {
 		w, err := newBackupWriter(directory{t.TempDir()}, "one", "me", 1)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		err = w.shard(1, func(to io.Writer) (machine.Contents, error) { return n.stream(1, nil, to) })
-		if err = w.finish(err); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, w.finish(err))
 		sums := map[string]bool{}
 		for _, piece := range w.m.Parts[0].Pieces {
 			sums[string(piece.Sum)] = true
@@ -172,17 +145,13 @@ func TestAChangedEntryMovesNoPieces(t *testing.T) {
 		return sums
 	}
 	all := pieces()
-	if len(all) < 25 {
-		t.Fatalf("only %d pieces", len(all))
-	}
+	check.FatalIf(t, len(all) < 25, "only %d pieces", len(all))
 	for _, change := range []func(){
 		func() { set(t, n, "key-100", strings.Repeat("w", 20_000)) },
 		func() { set(t, n, "more", "value") },
 		func() {
 			proposal := machine.AppendDelete(machine.NewProposal(nil, 1), []byte("key-200"))
-			if _, err := n.Propose(1, proposal); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, check.Err(n.Propose(1, proposal)))
 		},
 	} {
 		change()
@@ -192,9 +161,7 @@ func TestAChangedEntryMovesNoPieces(t *testing.T) {
 				others++
 			}
 		}
-		if others > 2 {
-			t.Fatalf("%d of %d pieces are others", others, len(now))
-		}
+		check.FatalIf(t, others > 2, "%d of %d pieces are others", others, len(now))
 		all = now
 	}
 }
@@ -214,19 +181,13 @@ func TestDamageIsNamedAndNotRestored(t *testing.T) {
 	empty := single(t, Options{Shards: 3, Backups: dir})
 	for _, path := range files {
 		good, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		flipped := append([]byte(nil), good...)
 		flipped[len(good)/2] ^= 4
 		for name, bad := range map[string][]byte{"flipped": flipped, "truncated": good[:len(good)-1], "missing": nil} {
-			if err := os.Remove(path); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, os.Remove(path))
 			if bad != nil {
-				if err := os.WriteFile(path, bad, 0o600); err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, os.WriteFile(path, bad, 0o600))
 			}
 			expected := "of " + strings.TrimPrefix(path, dir+"/")
 			if bad == nil {
@@ -239,9 +200,7 @@ func TestDamageIsNamedAndNotRestored(t *testing.T) {
 					t.Errorf("%s: %s: %v", name, path, err)
 				}
 			}
-			if err := os.WriteFile(path, good, 0o600); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, os.WriteFile(path, good, 0o600))
 		}
 	}
 	if got := checksum(t, empty); got.Entries != 0 {
@@ -250,9 +209,7 @@ func TestDamageIsNamedAndNotRestored(t *testing.T) {
 	// A manifest with another checksum, that leads elsewhere, or has a piece of none.
 	path := filepath.Join(dir, "new", manifestName)
 	good, err := os.ReadFile(path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	for at := range good {
 		bad := append([]byte(nil), good...)
 		bad[at] ^= 1
@@ -261,9 +218,7 @@ func TestDamageIsNamedAndNotRestored(t *testing.T) {
 		}
 	}
 	good, _, _ = bytes.Cut(good, []byte("\n")) // As older programs have written them.
-	if err := os.WriteFile(path, good, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(path, good, 0o600))
 	checkBackup(t, n, "new")
 	for _, change := range []func(m *Manifest){
 		func(m *Manifest) { m.Total.LastingSum++ },
@@ -276,17 +231,11 @@ func TestDamageIsNamedAndNotRestored(t *testing.T) {
 		func(m *Manifest) { m.Format = 3 },
 	} {
 		var m Manifest
-		if err := json.Unmarshal(good, &m); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, json.Unmarshal(good, &m))
 		change(&m)
 		text, _ := json.Marshal(m)
-		if err := os.WriteFile(path, text, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if _, err := n.Verify("new"); err == nil {
-			t.Errorf("a damaged manifest is whole: %.200s", text)
-		}
+		check.OK(t, os.WriteFile(path, text, 0o600))
+		check.ErrorIf(t, check.Err(n.Verify("new")) == nil, "a damaged manifest is whole: %.200s", text)
 	}
 }
 
@@ -297,42 +246,28 @@ func TestABackupOfFormat1IsRestored(t *testing.T) {
 	fill(t, n, 100, 100)
 	want := checksum(t, n)
 	m := &Manifest{Format: oldBackupFormat, Shards: 2, Total: want}
-	if err := os.Mkdir(filepath.Join(dir, "old"), 0o700); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.Mkdir(filepath.Join(dir, "old"), 0o700))
 	for shard := uint64(1); shard <= 2; shard++ {
 		var text bytes.Buffer
 		contents, err := n.stream(shard, nil, &text)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		part := Part{Shard: shard, File: fmt.Sprintf("shard-%04d", shard), Contents: contents}
 		m.Parts = append(m.Parts, part)
-		if err := os.WriteFile(filepath.Join(dir, "old", part.File), text.Bytes(), 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, os.WriteFile(filepath.Join(dir, "old", part.File), text.Bytes(), 0o600))
 	}
 	write := func() {
-		if err := writeFile(filepath.Join(dir, "old", manifestName), m); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, writeFile(filepath.Join(dir, "old", manifestName), m))
 	}
 	m.Total.Sum++
 	write()
-	if _, err := n.Verify("old"); err == nil {
-		t.Fatal("a manifest with another total is whole")
-	}
+	check.FatalIf(t, check.Err(n.Verify("old")) == nil, "a manifest with another total is whole")
 	m.Total.Sum--
 	write()
 	expectRestored(t, Options{Shards: 3, Backups: dir}, "old", want)
 	path := filepath.Join(dir, "old", "shard-0002")
-	if err := os.Truncate(path, 100); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.Truncate(path, 100))
 	other := single(t, Options{Shards: 1, Backups: dir})
-	if _, err := other.Restore("old"); err == nil || !strings.Contains(err.Error(), "shard-0002") {
-		t.Fatal(err)
-	}
+	check.Says(t, check.Err(other.Restore("old")), "shard-0002")
 }
 
 func TestAProgramThatStoresBackupsMayFail(t *testing.T) {
@@ -342,9 +277,7 @@ func TestAProgramThatStoresBackupsMayFail(t *testing.T) {
 	fill(t, n, 100, 1000)
 	mark := func(name string) (path string) {
 		path = filepath.Join(dir, name)
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, os.WriteFile(path, nil, 0o600))
 		return path
 	}
 	backup(t, n, "good", "")
@@ -357,9 +290,7 @@ func TestAProgramThatStoresBackupsMayFail(t *testing.T) {
 	}
 	// Of a program that fails after the manifest, too.
 	m, err := readManifest(directory{dir}, "good")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	path := mark("fail-get")
 	from, _ := n.backups()
 	if err := readBackup(from, m, nil); err == nil || strings.Contains(err.Error(), errPiece.Error()) {
@@ -374,9 +305,7 @@ func TestAProgramThatStoresBackupsMayFail(t *testing.T) {
 		t.Error(err)
 	}
 	for _, file := range filesIn(t, dir) {
-		if !strings.HasPrefix(file, "good/") {
-			t.Error("a backup that has failed has left ", file)
-		}
+		check.ErrorIf(t, !strings.HasPrefix(file, "good/"), "a backup that has failed has left %v", file)
 	}
 	mark("hang-put")
 	ended := make(chan error)
@@ -388,16 +317,12 @@ func TestAProgramThatStoresBackupsMayFail(t *testing.T) {
 	n.Stop()
 	select {
 	case err := <-ended:
-		if err == nil {
-			t.Error("a backup was written that was not stored")
-		}
+		check.ErrorIf(t, err == nil, "a backup was written that was not stored")
 	case <-time.After(10 * time.Second):
 		t.Fatal("a node that stops waits for a program")
 	}
 	wrong := single(t, Options{Shards: 1, Backups: t.TempDir(), BackupTo: "/nonexistent/program"})
-	if _, err := wrong.Backup("one", ""); err == nil {
-		t.Fatal("a backup was stored by no program")
-	}
+	check.FatalIf(t, check.Err(wrong.Backup("one", "")) == nil, "a backup was stored by no program")
 }
 
 func TestAMomentNeedsAllRequestsToWait(t *testing.T) {
@@ -408,9 +333,7 @@ func TestAMomentNeedsAllRequestsToWait(t *testing.T) {
 	}
 	n.gates[1].release(5)
 	at, paused, err := n.tryMoment()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Log("paused ", paused)
 	set(t, n, "key", "late")
 	for shard := uint64(1); shard <= 2; shard++ {
@@ -419,17 +342,11 @@ func TestAMomentNeedsAllRequestsToWait(t *testing.T) {
 		}
 	}
 	n.dropMoment(at)
-	if _, err := n.stream(1, at, io.Discard); err == nil {
-		t.Fatal("a moment was read that has ended")
-	}
+	check.FatalIf(t, check.Err(n.stream(1, at, io.Discard)) == nil, "a moment was read that has ended")
 	g := &gate{}
-	if !g.holdNew(1, time.Minute) || g.holdNew(2, time.Minute) {
-		t.Fatal("a hold replaced another one")
-	}
+	check.FatalIf(t, !g.holdNew(1, time.Minute) || g.holdNew(2, time.Minute), "a hold replaced another one")
 	g.hold(3, time.Minute)
-	if g.release(1) || !g.release(3) || g.release(3) {
-		t.Fatal("it is not said whether requests have waited")
-	}
+	check.FatalIf(t, g.release(1) || !g.release(3) || g.release(3), "it is not said whether requests have waited")
 }
 
 func TestAPieceIsReadAtItsPlace(t *testing.T) {
@@ -448,9 +365,7 @@ func TestTheErrorOfAStreamIsNotThatOfTheReader(t *testing.T) {
 			}
 			return machine.Contents{}, lost
 		}, nil)
-		if err != lost {
-			t.Error(visits, err)
-		}
+		check.ErrorIf(t, err != lost, "%v %v", visits, err)
 	}
 	here, there := net.Pipe()
 	go func() {

@@ -21,6 +21,7 @@ import (
 	"github.com/cockroachdb/pebble"
 	pb "github.com/lni/dragonboat/v3/raftpb"
 
+	"varve.example/replicated/check"
 	"varve.example/replicated/machine"
 	"varve.example/replicated/storage"
 )
@@ -36,18 +37,12 @@ func kill(t *testing.T, n *Node) string {
 			if err == nil {
 				break
 			}
-			if !errors.Is(err, fs.ErrNotExist) || tries == 100 || os.RemoveAll(filepath.Join(dir, name)) != nil {
-				t.Fatal(err)
-			}
+			check.FatalIf(t, !errors.Is(err, fs.ErrNotExist) || tries == 100 || os.RemoveAll(filepath.Join(dir, name)) != nil, "%v", err)
 		}
 	}
 	text, err := os.ReadFile(filepath.Join(n.options.Dir, identityFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, identityFile), text, 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
+	check.OK(t, os.WriteFile(filepath.Join(dir, identityFile), text, 0o600))
 	return dir
 }
 
@@ -62,9 +57,7 @@ func sumOf(t *testing.T, dir string) string {
 		}
 		return err
 	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return fmt.Sprintf("%x", sum.Sum(nil))
 }
 
@@ -75,46 +68,30 @@ func withLog(t *testing.T, dir string, shard uint64, change func(log *pebble.DB,
 	changed := 0
 	for _, path := range paths {
 		log, err := pebble.Open(path, &pebble.Options{Logger: quiet{}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		r := &remains{shard: shard, replica: 1}
-		if err := r.inspect(log); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, r.inspect(log))
 		if r.log != nil {
 			changed++
 			batch := log.NewBatch()
 			change(log, batch, r.last)
-			if err := batch.Commit(pebble.Sync); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, batch.Commit(pebble.Sync))
 		}
-		if err := log.Close(); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, log.Close())
 	}
-	if changed != 1 {
-		t.Fatalf("%d parts of the log have shard %d", changed, shard)
-	}
+	check.FatalIf(t, changed != 1, "%d parts of the log have shard %d", changed, shard)
 }
 
 // withRecords changes the records of a node's directory.
 func withRecords(t *testing.T, dir string, change func(records *storage.Node)) {
 	t.Helper()
 	engine, err := storage.OpenEngine(filepath.Join(dir, "data"), storage.DefaultOptions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	me := identityOf(t, dir)
 	records, err := storage.OpenNode(engine, int(me.Shards))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	change(records)
-	if err := records.Close(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, records.Close())
 }
 
 func record(t *testing.T, records *storage.Node, key string, value interface{}) {
@@ -123,9 +100,7 @@ func record(t *testing.T, records *storage.Node, key string, value interface{}) 
 	if err == nil {
 		err = records.SetRecord(key, string(text))
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 }
 
 func identityOf(t *testing.T, dir string) (me identity) {
@@ -134,9 +109,7 @@ func identityOf(t *testing.T, dir string) (me identity) {
 	if err == nil {
 		err = json.Unmarshal(text, &me)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return me
 }
 
@@ -148,9 +121,7 @@ func as(t *testing.T, number uint64, dir string) string {
 	withRecords(t, dir, func(records *storage.Node) {
 		for shard := uint64(1); shard <= me.Shards; shard++ {
 			r := &replicaRecord{Shard: shard, Replica: 1}
-			if err := records.SetRecord(r.key(), ""); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, records.SetRecord(r.key(), ""))
 			r.Replica = number
 			record(t, records, r.key(), r)
 		}
@@ -169,15 +140,11 @@ func as(t *testing.T, number uint64, dir string) string {
 	if err == nil {
 		err = os.WriteFile(filepath.Join(dir, identityFile), text, 0o600)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	paths, _ := filepath.Glob(filepath.Join(dir, "raft", "*", "*", "logdb-*"))
 	for _, path := range paths {
 		log, err := pebble.Open(path, &pebble.Options{Logger: quiet{}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		batch := log.NewBatch()
 		iterator := log.NewIter(nil)
 		for iterator.First(); iterator.Valid(); iterator.Next() {
@@ -186,9 +153,7 @@ func as(t *testing.T, number uint64, dir string) string {
 				batch.Set(key, iterator.Value(), nil)
 			}
 		}
-		if err := errors.Join(iterator.Close(), batch.Commit(pebble.Sync), log.Close()); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, errors.Join(iterator.Close(), batch.Commit(pebble.Sync), log.Close()))
 	}
 	return dir
 }
@@ -201,9 +166,7 @@ func addEntries(t *testing.T, dir string, shard, term uint64, entries ...pb.Entr
 			last++
 			entry.Index, entry.Term = last, term
 			text, err := entry.Marshal()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			batch.Set(logKey(logEntry, shard, 1, last), text, nil)
 		}
 		batch.Set(logKey(logLast, shard, 1), binary.BigEndian.AppendUint64(nil, last), nil)
@@ -222,9 +185,7 @@ func receiveSnapshot(t *testing.T, dir string, shard, ahead, onDisk, term uint64
 	withLog(t, dir, shard, func(_ *pebble.DB, batch *pebble.Batch, last uint64) {
 		snapshot := pb.Snapshot{Index: last + ahead, OnDiskIndex: last + onDisk, Term: term, ClusterId: shard}
 		text, err := snapshot.Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		batch.Set(logKey(logSnapshot, shard, 1, snapshot.Index), text, nil)
 	})
 }
@@ -263,25 +224,17 @@ func TestWhatAStoppedNodeHasLeftIsBroughtBack(t *testing.T) {
 	}
 	before := sumOf(t, dir)
 	m, lines, err := (&Salvage{Dirs: []string{dir}, To: filepath.Join(backups, "found")}).Run()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	t.Log(strings.Join(lines, "\n"))
-	if sumOf(t, dir) != before {
-		t.Fatal("the node's directory was changed")
-	}
-	if m.Total.Entries != want.Entries || m.Total.Sum != want.Sum {
-		t.Fatalf("%v, not %v", m.Total, want)
-	}
+	check.FatalIf(t, sumOf(t, dir) != before, "the node's directory was changed")
+	check.FatalIf(t, m.Total.Entries != want.Entries || m.Total.Sum != want.Sum, "%v, not %v", m.Total, want)
 	if left, _ := filepath.Glob(filepath.Join(backups, ".*")); len(left) > 0 {
 		t.Fatal("copies are left: ", left)
 	}
 	if _, _, err := (&Salvage{Dirs: []string{dir}, To: filepath.Join(backups, "found")}).Run(); err == nil {
 		t.Fatal("a backup was replaced")
 	}
-	if _, err := other.Restore("found"); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, check.Err(other.Restore("found")))
 	if got := checksum(t, other); got.Sum != want.Sum {
 		t.Fatalf("%v, not %v", got, want)
 	}
@@ -306,9 +259,7 @@ func TestUncommittedEntriesAreBroughtBackOrLeftOut(t *testing.T) {
 	} {
 		s.To = filepath.Join(backups, name)
 		m, lines, err := s.Run()
-		if err != nil {
-			t.Fatal(name, err)
-		}
+		check.FatalIf(t, err != nil, "%v %v", name, err)
 		expected, uncertain := want.Entries+1, " uncertain=2 "
 		if name == "one" || name == "committed" {
 			expected, uncertain = want.Entries, " uncertain="
@@ -360,9 +311,7 @@ func TestAReceivedSnapshotThatIsNotLoadedIsSaid(t *testing.T) {
 	// A log that lacks what is known to be committed.
 	withLog(t, equal, 1, func(_ *pebble.DB, batch *pebble.Batch, last uint64) {
 		text, err := (&pb.State{Term: 2, Commit: last + 1}).Marshal()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		batch.Set(logKey(logState, 1, 1), text, nil)
 	})
 	if _, lines, err = salvaged(t, false, equal, other); err == nil || !strings.Contains(lines, "shard=1 is not whole: entries up to") {
@@ -389,9 +338,7 @@ func TestOnlyLogsOfVotersCount(t *testing.T) {
 					changed.ConfigChangeId, change = change, last
 				}
 				text, err := changed.Marshal()
-				if err != nil {
-					t.Fatal(err)
-				}
+				check.OK(t, err)
 				entries = append(entries, pb.Entry{Type: pb.ConfigChangeEntry, Cmd: text})
 			}
 		})
@@ -452,9 +399,7 @@ func TestMembersThatHaveChangedAreCounted(t *testing.T) {
 	joined := startNode(t, Options{Address: freeAddress(t), Join: peers[1], Dir: t.TempDir(), SnapshotEntries: 50})
 	t.Cleanup(joined.Stop)
 	drained := nodes[2].number
-	if _, err := nodes[0].Admin([]string{"node.drain", fmt.Sprint(drained)}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, check.Err(nodes[0].Admin([]string{"node.drain", fmt.Sprint(drained)})))
 	await(t, "the replicas have moved", func() bool {
 		d := nodes[0].Directory()
 		_, replica := d.replicaOn(1, joined.number)
@@ -497,15 +442,11 @@ func TestWhatIsDamagedIsPassedOver(t *testing.T) {
 	// A database. Another replica with the same log makes up for it.
 	broken := kill(t, n)
 	withRecords(t, broken, func(records *storage.Node) {
-		if err := records.SetRecord("shard-1", "shard-1-99"); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, records.SetRecord("shard-1", "shard-1-99"))
 	})
 	fails("shard=1 is not whole: the replica of node 1: storage: database shard-1-99 is missing", broken)
 	m, lines, err := salvaged(t, true, broken)
-	if err != nil || m.Parts[0].Contents.Entries != 0 || m.Parts[1].Contents.Entries == 0 {
-		t.Fatal(m, lines, err)
-	}
+	check.FatalIf(t, err != nil || m.Parts[0].Contents.Entries != 0 || m.Parts[1].Contents.Entries == 0, "%v %v %v", m, lines, err)
 	whole(false, "shard=1: the replica of node 1: storage", broken, fine)
 
 	// A part of a log. Nobody knows what it has.
@@ -514,20 +455,14 @@ func TestWhatIsDamagedIsPassedOver(t *testing.T) {
 	paths, _ := filepath.Glob(filepath.Join(broken, "raft", "*", "*", "logdb-*"))
 	for _, path := range paths {
 		log, err := pebble.Open(path, &pebble.Options{Logger: quiet{}})
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		r := &remains{shard: 1, replica: 1}
-		if err := errors.Join(r.inspect(log), log.Close()); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, errors.Join(r.inspect(log), log.Close()))
 		if r.log != nil {
 			part = path
 		}
 	}
-	if err := os.Remove(filepath.Join(part, "CURRENT")); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.Remove(filepath.Join(part, "CURRENT")))
 	fails("shard=1 is not whole: the replica of node 1: logdb-", broken)
 	fails("shard=1 is not whole: the replica of node 1: logdb-", broken, fine)
 	whole(true, "shard=1 node=2", broken, fine)
@@ -563,9 +498,7 @@ func TestWhatIsDamagedIsPassedOver(t *testing.T) {
 	// Data on another disk.
 	elsewhere := filepath.Join(t.TempDir(), "data")
 	data := filepath.Join(gap, "data")
-	if err := errors.Join(os.Rename(data, elsewhere), os.Symlink(elsewhere, data)); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, errors.Join(os.Rename(data, elsewhere), os.Symlink(elsewhere, data)))
 	fails("is neither a file nor a directory", gap)
 
 	// What is interrupted leaves nothing, and does not pass for damage.

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"varve.example/replicated/check"
 	"varve.example/replicated/machine"
 )
 
@@ -46,9 +47,7 @@ func TestStaleReadsNeedNoLeader(t *testing.T) {
 	nodes[1].Stop()
 	await(t, "there is no leader", func() bool { return last.leaderNode(1) == 0 })
 	found, age, err := read(true)
-	if err != nil || !found || age <= 0 {
-		t.Fatal(found, age, err)
-	}
+	check.FatalIf(t, err != nil || !found || age <= 0, "%v %v %v", found, age, err)
 	if _, later, _ := read(true); later <= age {
 		t.Fatalf("%v after %v", later, age)
 	}
@@ -61,9 +60,7 @@ func TestStaleReadsNeedNoLeader(t *testing.T) {
 		t.Errorf("%v: %v", codeOf(err), err)
 	}
 	for _, n := range nodes {
-		if strings.Contains(err.Error(), n.options.Address) {
-			t.Errorf("an address is told: %v", err)
-		}
+		check.ErrorIf(t, strings.Contains(err.Error(), n.options.Address), "an address is told: %v", err)
 	}
 	if _, _, err := last.readStale(1, get, time.Nanosecond); codeOf(last.explain(1, false, err)) != MasterDown {
 		t.Error(err)
@@ -87,11 +84,7 @@ func TestFailuresSayWhatWasDone(t *testing.T) {
 		{false, errTooOld, MasterDown}, {true, errRefused, ""}, {true, nil, ""},
 	} {
 		err := n.explain(1, one.write, one.err)
-		if codeOf(err) != one.code {
-			t.Errorf("%v: %v", one.err, err)
-		}
-		if err != nil && strings.Contains(err.Error(), "10.0.0.1") {
-			t.Errorf("an address is told: %v", err)
-		}
+		check.ErrorIf(t, codeOf(err) != one.code, "%v: %v", one.err, err)
+		check.ErrorIf(t, err != nil && strings.Contains(err.Error(), "10.0.0.1"), "an address is told: %v", err)
 	}
 }

@@ -8,15 +8,15 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"varve.example/replicated/check"
 )
 
 func TestProfilesAreBehindASwitch(t *testing.T) {
 	n := &Node{}
 	for _, wanted := range []bool{false, true} {
 		server := n.WatchServer(wanted)
-		if server.ReadTimeout <= 0 || server.WriteTimeout <= 0 || server.IdleTimeout <= 0 {
-			t.Errorf("%+v", server)
-		}
+		check.ErrorIf(t, server.ReadTimeout <= 0 || server.WriteTimeout <= 0 || server.IdleTimeout <= 0, "%+v", server)
 		for path, want := range map[string]bool{"/healthz": true, "/debug/pprof/": wanted} {
 			answer := httptest.NewRecorder()
 			server.Handler.ServeHTTP(answer, httptest.NewRequest(http.MethodGet, path, nil))

@@ -10,6 +10,8 @@ import (
 	"net"
 	"strings"
 	"testing"
+
+	"varve.example/replicated/check"
 )
 
 func TestSlotsAreThoseOfRedisCluster(t *testing.T) {
@@ -37,9 +39,7 @@ func TestShardsHaveRangesOfSlots(t *testing.T) {
 			}
 			next = last + 1
 		}
-		if next != Slots {
-			t.Fatalf("%d shards have %d slots", shards, next)
-		}
+		check.FatalIf(t, next != Slots, "%d shards have %d slots", shards, next)
 	}
 }
 
@@ -74,9 +74,7 @@ func serveCluster(t *testing.T, change func(*Options)) (f *fixture, plain, clust
 	}
 	f.store.mutex.Unlock()
 	conn, err := net.Dial("tcp", f.server.ClusterAddr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return f, f.dial(), f.wrap(conn)
 }
 
@@ -182,18 +180,14 @@ func TestWhatACommandWithoutKeysIsAboutIsSplit(t *testing.T) {
 		for cursor := "0"; ; {
 			client.send("scan " + cursor + " count 7\r\n")
 			answer, err := client.one()
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			fields := strings.Fields(strings.NewReplacer("*[", "", "]", "", `"`, "").Replace(answer))
 			if found += len(fields) - 1; fields[0] == "0" {
 				break
 			}
 			cursor = fields[0]
 		}
-		if found != count {
-			t.Errorf("%d keys, not %d", found, count)
-		}
+		check.ErrorIf(t, found != count, "%d keys, not %d", found, count)
 	}
 	cluster.expect("flushall", "+OK")
 	plain.expect("dbsize", ":0") // A shard that has just moved would be left out by all.
@@ -216,16 +210,12 @@ func TestTheAnswersOfCLUSTER(t *testing.T) {
 	info := cluster.ask("cluster info")
 	for _, want := range []string{"cluster_state:fail", "cluster_slots_assigned:16384", "cluster_slots_ok:12288",
 		"cluster_slots_fail:4096", "cluster_known_nodes:3", "cluster_size:2", "cluster_current_epoch:5"} {
-		if !strings.Contains(info, want) {
-			t.Errorf("%s is not in %s", want, info)
-		}
+		check.ErrorIf(t, !strings.Contains(info, want), "%s is not in %s", want, info)
 	}
 	shards := cluster.ask("cluster shards")
 	for _, want := range []string{`*["slots" *[:0 :4095] "nodes" *[*["id" "` + id(1) + `" "ip" "127.0.0.1" "endpoint" "127.0.0.1" ` +
 		`"role" "master" "health" "online" "port" :7001 "replication-offset" :0]]]`, `:12288 :16383`, `"health" "fail"`} {
-		if !strings.Contains(shards, want) {
-			t.Errorf("%s is not in %s", want, shards)
-		}
+		check.ErrorIf(t, !strings.Contains(shards, want), "%s is not in %s", want, shards)
 	}
 	cluster.expect("cluster", "-"+wrongNumber("cluster"))
 	cluster.expect("cluster keyslot", "-"+wrongNumber("cluster|keyslot"))

@@ -13,6 +13,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"varve.example/replicated/check"
 )
 
 func addressOf(text string) net.Addr { return &net.TCPAddr{IP: net.ParseIP(text), Port: 1} }
@@ -46,9 +48,7 @@ func TestGuessesWaitForEachOther(t *testing.T) {
 	for i := 0; i < 2*maxSuspects; i++ {
 		g.failed(prefixOf(addressOf(fmt.Sprintf("10.%d.%d.%d", i>>16, i>>8&255, i&255))), now)
 	}
-	if len(g.suspects) > maxSuspects {
-		t.Errorf("%d addresses are kept", len(g.suspects))
-	}
+	check.ErrorIf(t, len(g.suspects) > maxSuspects, "%d addresses are kept", len(g.suspects))
 }
 
 // lines keeps what is logged.

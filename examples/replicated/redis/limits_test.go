@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	"varve.example/replicated/check"
 	"varve.example/replicated/machine"
 	"varve.example/replicated/resp"
 )
@@ -45,9 +46,7 @@ func (f *fixture) settle(what string, least, most int64) {
 		if used >= least && used <= most {
 			return
 		}
-		if time.Now().After(end) {
-			f.t.Fatalf("%s: %d bytes", what, used)
-		}
+		check.FatalIf(f.t, time.Now().After(end), "%s: %d bytes", what, used)
 	}
 }
 
@@ -141,9 +140,7 @@ func TestWatchesAreCounted(t *testing.T) {
 		}
 		clients = append(clients, c)
 	}
-	if refused == 0 || refused == 5 {
-		t.Errorf("%d of 5 were refused", refused)
-	}
+	check.ErrorIf(t, refused == 0 || refused == 5, "%d of 5 were refused", refused)
 	for _, c := range clients {
 		c.conn.Close()
 	}
@@ -176,9 +173,7 @@ func TestLargeAttemptsDoNotDisturbSmallOnes(t *testing.T) {
 	}
 	close(stop)
 	group.Wait()
-	if b.used.Load() != 0 {
-		t.Error(b.used.Load())
-	}
+	check.ErrorIf(t, b.used.Load() != 0, "%v", b.used.Load())
 }
 
 func TestManyKeysAreCounted(t *testing.T) {
@@ -298,9 +293,7 @@ func TestAnswersThatWereReadAreFreed(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			if _, err := c.reader.Discard(size + 2 + len(one.after)); err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, check.Err(c.reader.Discard(size+2+len(one.after))))
 		}
 		if held := live() - before; held > 8*size {
 			t.Errorf("%q: %d bytes are held", one.request, held)
@@ -319,9 +312,7 @@ func TestThePipelineOfAClientThatHasGoneIsDropped(t *testing.T) {
 	c.conn.(*net.TCPConn).SetLinger(0)
 	c.conn.Close()
 	for end := time.Now().Add(time.Minute); f.server.Stats().Connected > 1; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the connection is still served")
-		}
+		check.FatalIf(t, time.Now().After(end), "the connection is still served")
 	}
 	f.settle("closed", 0, 0)
 	f.dial().expect("EXISTS after", ":0")
@@ -411,21 +402,15 @@ func TestTimeToLogInAgain(t *testing.T) {
 func TestUsersThatChangeDuringALogin(t *testing.T) {
 	path := writeFile(t, 0o600, "a write "+HashPassword([]byte("1"))+"\nb read "+HashPassword([]byte("1"))+"\n")
 	users, err := LoadUsers("", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	s := NewServer(Options{Users: users}, newStore(t))
 	c := &client{server: s, parser: resp.NewParser(strangerLimits)}
 	version := users.version.Load()
 	user := users.check([]byte("a"), []byte("1"))
 	os.WriteFile(path, []byte("b read "+HashPassword([]byte("1"))+"\n"), 0o600)
-	if err := users.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, users.Reload())
 	c.login(user, version)
-	if c.version == users.version.Load() {
-		t.Error("the change is not noticed")
-	}
+	check.ErrorIf(t, c.version == users.version.Load(), "the change is not noticed")
 }
 
 func TestCloseDoesNotWaitForEver(t *testing.T) {
@@ -473,9 +458,7 @@ func TestAPipelineIsTakenTogether(t *testing.T) {
 			c.next(fmt.Sprintf(":%d", number))
 		}
 		c.expect("MGET key:00000 key:04999", `*["00000" "04999"]`)
-		if f.store.proposals > one.proposals {
-			t.Errorf("%d proposals", f.store.proposals)
-		}
+		check.ErrorIf(t, f.store.proposals > one.proposals, "%d proposals", f.store.proposals)
 		f.settle("idle", 0, 0)
 	}
 }

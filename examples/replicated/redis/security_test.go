@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"varve.example/replicated/check"
 	"varve.example/replicated/machine"
 	"varve.example/replicated/testca"
 )
@@ -20,16 +21,10 @@ import (
 func writeFile(t testing.TB, mode os.FileMode, text string) string {
 	t.Helper()
 	file, err := os.CreateTemp(t.TempDir(), "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer file.Close()
-	if _, err := file.WriteString(text); err != nil {
-		t.Fatal(err)
-	}
-	if err := os.Chmod(file.Name(), mode); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, check.Err(file.WriteString(text)))
+	check.OK(t, os.Chmod(file.Name(), mode))
 	return file.Name()
 }
 
@@ -38,9 +33,7 @@ func loadTestUsers(t testing.TB) *Users {
 	users, err := LoadUsers(writeFile(t, 0o600, "secret\n"), writeFile(t, 0o640, fmt.Sprintf(
 		"# users\nreader read %s\nwriter write %s %s # two passwords\n\noperator admin %s\n",
 		HashPassword([]byte("r")), HashPassword([]byte("w1")), HashPassword([]byte("w2")), HashPassword([]byte("o")))))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return users
 }
 
@@ -97,33 +90,25 @@ func TestPasswordsAndRights(t *testing.T) {
 	if _, closed := d.closed(); !closed {
 		t.Error("passwords can be tried without end")
 	}
-	if f.server.Stats().FailedLogins != 3+maxFailed {
-		t.Error(f.server.Stats())
-	}
+	check.ErrorIf(t, f.server.Stats().FailedLogins != 3+maxFailed, "%v", f.server.Stats())
 }
 
 func TestUsersAreReadAgain(t *testing.T) {
 	path := writeFile(t, 0o600, "a write "+HashPassword([]byte("1"))+"\nb write "+HashPassword([]byte("1"))+"\n")
 	users, err := LoadUsers("", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	f := serve(t, func(o *Options) { o.Users = users })
 	a, b := f.dial(), f.dial()
 	a.expect("AUTH a 1", "+OK")
 	b.expect("AUTH b 1", "+OK")
 	os.WriteFile(path, []byte("a write "+HashPassword([]byte("1"))+"\nb read "+HashPassword([]byte("1"))+"\n"), 0o600)
-	if err := users.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, users.Reload())
 	a.expect("SET k v", "+OK")
 	b.expect("SET k v", "-"+noAuth)
 	b.expect("AUTH b 1", "+OK")
 	b.expect("GET k", `"v"`)
 	os.WriteFile(path, []byte("a\n"), 0o600)
-	if users.Reload() == nil {
-		t.Error("a bad file was taken")
-	}
+	check.ErrorIf(t, users.Reload() == nil, "a bad file was taken")
 	a.expect("SET k v", "+OK")
 }
 
@@ -131,16 +116,10 @@ func TestBadUsersAreRefused(t *testing.T) {
 	hash := HashPassword([]byte("x"))
 	for _, text := range []string{"", "# none\n", "a read\n", "a foo " + hash, "a read sha256:12", "a read " + hash[7:],
 		"a read " + hash + "\na write " + hash, "a read " + hash + "z"} {
-		if _, err := LoadUsers("", writeFile(t, 0o600, text)); err == nil {
-			t.Errorf("%q was taken", text)
-		}
+		check.ErrorIf(t, check.Err(LoadUsers("", writeFile(t, 0o600, text))) == nil, "%q was taken", text)
 	}
-	if _, err := LoadUsers(writeFile(t, 0o600, "\n"), ""); err == nil {
-		t.Error("an empty password was taken")
-	}
-	if _, err := LoadUsers(writeFile(t, 0o604, "x"), ""); err == nil {
-		t.Error("a password that all can read was taken")
-	}
+	check.ErrorIf(t, check.Err(LoadUsers(writeFile(t, 0o600, "\n"), "")) == nil, "an empty password was taken")
+	check.ErrorIf(t, check.Err(LoadUsers(writeFile(t, 0o604, "x"), "")) == nil, "a password that all can read was taken")
 	if _, err := LoadUsers(writeFile(t, 0o600, "x"), writeFile(t, 0o600, "default read "+hash)); err == nil {
 		t.Error("two default users were taken")
 	}
@@ -159,9 +138,7 @@ func TestOnlyLoopbackWithoutAPassword(t *testing.T) {
 			t.Errorf("%s: %v", address, err)
 		}
 	}
-	if NewServer(Options{Address: ":0"}, newStore(t)).Serve() == nil {
-		t.Error("it listens")
-	}
+	check.ErrorIf(t, NewServer(Options{Address: ":0"}, newStore(t)).Serve() == nil, "it listens")
 }
 
 func TestConnectionsAreLimited(t *testing.T) {
@@ -179,13 +156,9 @@ func TestConnectionsAreLimited(t *testing.T) {
 		if got, err := c.one(); err == nil && got == "+PONG" {
 			break
 		}
-		if time.Now().After(end) {
-			t.Fatal("a connection that was closed still counts")
-		}
+		check.FatalIf(t, time.Now().After(end), "a connection that was closed still counts")
 	}
-	if f.server.Stats().Rejected < 1 {
-		t.Error(f.server.Stats())
-	}
+	check.ErrorIf(t, f.server.Stats().Rejected < 1, "%v", f.server.Stats())
 }
 
 func (f *fixture) expectClosed(c *testClient, what string) {
@@ -305,16 +278,12 @@ func TestRequestsShareABudget(t *testing.T) {
 			}
 		}
 	}
-	if len(refused) == 0 || len(refused) == 20 {
-		t.Errorf("%d of 20 were refused", len(refused))
-	}
+	check.ErrorIf(t, len(refused) == 0 || len(refused) == 20, "%d of 20 were refused", len(refused))
 	for _, c := range clients {
 		c.conn.Close()
 	}
 	for end := time.Now().Add(time.Minute); f.server.Stats().Memory != 0; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d bytes are left", f.server.Stats().Memory)
-		}
+		check.FatalIf(t, time.Now().After(end), "%d bytes are left", f.server.Stats().Memory)
 	}
 	f.dial().expect("PING", "+PONG")
 }
@@ -337,17 +306,11 @@ func TestClientsThatDoNotReadAreClosed(t *testing.T) {
 	most := int64(0)
 	for end := time.Now().Add(time.Minute); f.server.Stats().ClosedForLimits == 0; time.Sleep(10 * time.Millisecond) {
 		most = max(most, f.server.Stats().Memory)
-		if time.Now().After(end) {
-			t.Fatal("it is not closed")
-		}
+		check.FatalIf(t, time.Now().After(end), "it is not closed")
 	}
-	if most > 32<<20 {
-		t.Errorf("%d bytes were held", most)
-	}
+	check.ErrorIf(t, most > 32<<20, "%d bytes were held", most)
 	for end := time.Now().Add(time.Minute); f.server.Stats().Memory != 0; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d bytes are left", f.server.Stats().Memory)
-		}
+		check.FatalIf(t, time.Now().After(end), "%d bytes are left", f.server.Stats().Memory)
 	}
 }
 
@@ -392,15 +355,11 @@ func TestTLS(t *testing.T) {
 	ours, theirs := testca.New(t), testca.New(t)
 	certFile, keyFile := ours.Issue("node")
 	config, certificate, err := LoadTLS(certFile, keyFile, "")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	f := serve(t, func(o *Options) { o.TLS, o.AuthTimeout = config, 500*time.Millisecond })
 	address := f.server.Addr().String()
 	conn, err := tls.Dial("tcp", address, &tls.Config{RootCAs: ours.Pool()})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	c := f.wrap(conn)
 	c.expect("SET a b", "+OK")
 	c.expect("GET a", `"b"`)
@@ -424,21 +383,13 @@ func TestTLS(t *testing.T) {
 	// A new certificate is used for new connections.
 	old := conn.ConnectionState().PeerCertificates[0].SerialNumber
 	ours.Issue("node")
-	if err := certificate.Reload(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, certificate.Reload())
 	conn, err = tls.Dial("tcp", address, &tls.Config{RootCAs: ours.Pool()})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if conn.ConnectionState().PeerCertificates[0].SerialNumber.Cmp(old) == 0 {
-		t.Error("the old certificate is still in use")
-	}
+	check.OK(t, err)
+	check.ErrorIf(t, conn.ConnectionState().PeerCertificates[0].SerialNumber.Cmp(old) == 0, "the old certificate is still in use")
 	f.wrap(conn).expect("GET a", `"b"`)
 	os.WriteFile(certFile, []byte("damaged"), 0o644)
-	if certificate.Reload() == nil {
-		t.Error("a damaged certificate was taken")
-	}
+	check.ErrorIf(t, certificate.Reload() == nil, "a damaged certificate was taken")
 	c.expect("GET a", `"b"`)
 }
 
@@ -446,9 +397,7 @@ func TestCertificatesOfClients(t *testing.T) {
 	ours, theirs := testca.New(t), testca.New(t)
 	certFile, keyFile := ours.Issue("node")
 	config, _, err := LoadTLS(certFile, keyFile, ours.File())
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	f := serve(t, func(o *Options) { o.TLS = config })
 	for _, one := range []struct {
 		from *testca.Authority
@@ -457,9 +406,7 @@ func TestCertificatesOfClients(t *testing.T) {
 		settings := &tls.Config{RootCAs: ours.Pool()}
 		if one.from != nil {
 			pair, err := tls.LoadX509KeyPair(one.from.Issue("client"))
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			settings.Certificates = []tls.Certificate{pair}
 		}
 		conn, err := tls.Dial("tcp", f.server.Addr().String(), settings)
@@ -468,9 +415,7 @@ func TestCertificatesOfClients(t *testing.T) {
 			fmt.Fprint(conn, "PING\r\n")
 			_, err = c.one()
 		}
-		if (err == nil) != one.good {
-			t.Errorf("%v: %v", one.good, err)
-		}
+		check.ErrorIf(t, (err == nil) != one.good, "%v: %v", one.good, err)
 	}
 	os.Chmod(keyFile, 0o644)
 	if _, _, err := LoadTLS(certFile, keyFile, ""); err == nil {

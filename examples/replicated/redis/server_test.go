@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"varve.example/replicated/check"
 	"varve.example/replicated/machine"
 )
 
@@ -127,21 +128,15 @@ func TestKeysExpire(t *testing.T) {
 		entries := uint64(0)
 		for _, one := range f.store.machines[1:] {
 			answer, err := one.Lookup(machine.Digest{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			check.OK(t, err)
 			entries += answer.(machine.Summary).Entries
 		}
 		if entries == 2 {
 			break
 		}
-		if time.Now().After(end) {
-			t.Fatalf("%d entries are there", entries)
-		}
+		check.FatalIf(t, time.Now().After(end), "%d entries are there", entries)
 	}
-	if f.server.Stats().KeysExpired < 48 {
-		t.Error(f.server.Stats())
-	}
+	check.ErrorIf(t, f.server.Stats().KeysExpired < 48, "%v", f.server.Stats())
 }
 
 func TestPipelinesKeepTheirOrderAndGoTogether(t *testing.T) {
@@ -161,9 +156,7 @@ func TestPipelinesKeepTheirOrderAndGoTogether(t *testing.T) {
 		}
 	}
 	// More than the least only where the network has cut the pipeline.
-	if f.store.proposals > 20 {
-		t.Errorf("%d proposals of 4 shards", f.store.proposals)
-	}
+	check.ErrorIf(t, f.store.proposals > 20, "%d proposals of 4 shards", f.store.proposals)
 }
 
 func TestErrorsAreOfTheCommandsTheyAreOf(t *testing.T) {
@@ -188,9 +181,7 @@ func TestScansAllShardsOnAnyNode(t *testing.T) {
 	other := &fixture{t, f.store, NewServer(Options{Address: "127.0.0.1:0", MaxConnections: 10, MaxPipeline: 10,
 		MaxWords: 100, MaxRequest: 10000, MaxAnswer: 10000, MaxMemory: 1 << 20, AuthTimeout: time.Minute,
 		RequestTimeout: time.Minute, WriteTimeout: time.Minute}, f.store)}
-	if err := other.server.Listen(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, other.server.Listen())
 	go other.server.Serve()
 	t.Cleanup(func() { other.server.Close() })
 	clients := []*testClient{f.dial(), other.dial()}
@@ -206,18 +197,14 @@ func TestScansAllShardsOnAnyNode(t *testing.T) {
 			words := strings.FieldsFunc(answer, func(c rune) bool { return strings.ContainsRune(`*[]" `, c) })
 			cursor = words[0]
 			for _, key := range words[1:] {
-				if seen[key] {
-					t.Error("twice:", key)
-				}
+				check.ErrorIf(t, seen[key], "twice: %v", key)
 				seen[key] = true
 			}
 			if cursor == "0" || calls > 1000 {
 				break
 			}
 		}
-		if len(seen) != 300 || seen["gone"] {
-			t.Errorf("count %d: %d keys", count, len(seen))
-		}
+		check.ErrorIf(t, len(seen) != 300 || seen["gone"], "count %d: %d keys", count, len(seen))
 	}
 	clients[0].expect("SCAN 0 TYPE list COUNT 10000", `*["0" *[]]`)
 }
@@ -244,9 +231,7 @@ func TestStaleReadsAreOfAConnectionThatWantsThem(t *testing.T) {
 	c.expect("GET a", "nil")
 	f.store.mutex.Lock()
 	defer f.store.mutex.Unlock()
-	if f.store.stale < 1 || f.store.reads < 3 {
-		t.Errorf("%d of %d", f.store.stale, f.store.reads)
-	}
+	check.ErrorIf(t, f.store.stale < 1 || f.store.reads < 3, "%d of %d", f.store.stale, f.store.reads)
 }
 
 func TestTransactions(t *testing.T) {
@@ -290,9 +275,7 @@ func TestTransactions(t *testing.T) {
 	c.conn.Close()
 	d.conn.Close()
 	for end := time.Now().Add(time.Minute); f.server.Stats().Memory != 0; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d bytes are left", f.server.Stats().Memory)
-		}
+		check.FatalIf(t, time.Now().After(end), "%d bytes are left", f.server.Stats().Memory)
 	}
 }
 
@@ -336,12 +319,8 @@ func FuzzPatterns(f *testing.F) {
 	f.Add([]byte("a*[b-c]\\"), []byte("abc"))
 	f.Fuzz(func(t *testing.T, pattern, text []byte) {
 		matches(pattern, text)
-		if len(text) > 0 && matches(nil, text) {
-			t.Fatal("nothing matches text")
-		}
-		if !matches([]byte("*"), text) {
-			t.Fatal("* matches all")
-		}
+		check.FatalIf(t, len(text) > 0 && matches(nil, text), "nothing matches text")
+		check.FatalIf(t, !matches([]byte("*"), text), "* matches all")
 	})
 }
 
@@ -451,9 +430,7 @@ func TestCommandListTakesFilters(t *testing.T) {
 	}
 	all := c.ask("COMMAND LIST")
 	for _, name := range []string{`"set"`, `"client|list"`, `"client|help"`, `"acl|whoami"`, `"slowlog|get"`} {
-		if !strings.Contains(all, name) {
-			t.Errorf("%s is not in %s", name, all)
-		}
+		check.ErrorIf(t, !strings.Contains(all, name), "%s is not in %s", name, all)
 	}
 }
 
@@ -469,9 +446,7 @@ func TestClientListHasTheBytesOfTheRequest(t *testing.T) {
 			c.next("+PONG")
 		}
 		text, err := c.one()
-		if err != nil || !strings.Contains(text, fmt.Sprintf(" qbuf=%d qbuf-free=4", bytes)) {
-			t.Error(text, err)
-		}
+		check.ErrorIf(t, err != nil || !strings.Contains(text, fmt.Sprintf(" qbuf=%d qbuf-free=4", bytes)), "%v %v", text, err)
 	}
 }
 
@@ -487,11 +462,7 @@ func TestCommandsOfTransactionsAreCounted(t *testing.T) {
 	}
 	text := c.ask("INFO commandstats")
 	for _, line := range []string{`cmdstat_echo:calls=1,.*rejected_calls=0`, `cmdstat_set:calls=1,.*rejected_calls=1`, `cmdstat_exec:calls=1,`} {
-		if !regexp.MustCompile(line).MatchString(text) {
-			t.Errorf("%s is not in %s", line, text)
-		}
+		check.ErrorIf(t, !regexp.MustCompile(line).MatchString(text), "%s is not in %s", line, text)
 	}
-	if strings.Contains(text, "cmdstat_get:") {
-		t.Error(text)
-	}
+	check.ErrorIf(t, strings.Contains(text, "cmdstat_get:"), "%v", text)
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"varve.example/replicated/check"
 )
 
 func TestSlowCommandsAreListed(t *testing.T) {
@@ -70,8 +72,6 @@ func TestPasswordsAreNotInTheSlowLog(t *testing.T) {
 	c.ask("HELLO 2 AUTH default secret")
 	c.expect("PING", "+PONG")
 	for _, one := range f.server.slow.newest(10) {
-		if strings.Contains(fmt.Sprint(one.words), "secret") {
-			t.Errorf("%+v", one)
-		}
+		check.ErrorIf(t, strings.Contains(fmt.Sprint(one.words), "secret"), "%+v", one)
 	}
 }

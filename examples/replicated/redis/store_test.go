@@ -14,6 +14,7 @@ import (
 
 	sm "github.com/lni/dragonboat/v3/statemachine"
 
+	"varve.example/replicated/check"
 	"varve.example/replicated/machine"
 	"varve.example/replicated/storage"
 )
@@ -39,19 +40,13 @@ type localStore struct {
 func newStore(t testing.TB) *localStore {
 	engine, err := storage.OpenEngine(t.TempDir(),
 		storage.Options{CacheBytes: 8 << 20, WriteBufferBytes: 8 << 20, OpenFiles: 100})
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	node, err := storage.OpenNode(engine, testShards)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	f := &localStore{machines: []*machine.Machine{nil}, failure: errTimeout}
 	for shard := uint64(1); shard <= testShards; shard++ {
 		one := machine.New(node, shard)
-		if _, err := one.Open(nil); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, check.Err(one.Open(nil)))
 		f.machines = append(f.machines, one)
 	}
 	t.Cleanup(func() {
@@ -134,9 +129,7 @@ func serve(t testing.TB, change func(*Options)) *fixture {
 	}
 	f := &fixture{t, newStore(t), nil}
 	f.server = NewServer(options, f.store)
-	if err := f.server.Listen(); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, f.server.Listen())
 	go f.server.Serve()
 	t.Cleanup(func() { f.server.Close() })
 	return f
@@ -146,9 +139,7 @@ func serve(t testing.TB, change func(*Options)) *fixture {
 func (f *fixture) dial() *testClient {
 	f.t.Helper()
 	conn, err := net.Dial("tcp", f.server.Addr().String())
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check.OK(f.t, err)
 	return f.wrap(conn)
 }
 
@@ -166,9 +157,7 @@ type testClient struct {
 
 func (c *testClient) send(text string) {
 	c.t.Helper()
-	if _, err := io.WriteString(c.conn, text); err != nil {
-		c.t.Fatal(err)
-	}
+	check.OK(c.t, check.Err(io.WriteString(c.conn, text)))
 }
 
 // one reads an answer, and shows it on one line.

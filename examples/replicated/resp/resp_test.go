@@ -12,6 +12,8 @@ import (
 	"math"
 	"strings"
 	"testing"
+
+	"varve.example/replicated/check"
 )
 
 var wide = Limits{Words: 1000, Bytes: 1 << 20}
@@ -94,9 +96,7 @@ func TestMemoryIsOfWhatArrived(t *testing.T) {
 	// And it is given back.
 	p = NewParser(wide)
 	large := fmt.Sprintf("*1\r\n$1000000\r\n%s\r\n", strings.Repeat("v", 1000000))
-	if _, err := feed(p, []byte(large+"PING\r\n"), 10000); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, check.Err(feed(p, []byte(large+"PING\r\n"), 10000)))
 	if p.Space(); p.Memory() > 16<<10 {
 		t.Fatalf("%d bytes are kept", p.Memory())
 	}
@@ -143,13 +143,9 @@ func TestGrowsForAPipelineOnlyWhenItIsFull(t *testing.T) {
 	}
 	for count := 0; ; count++ {
 		words, _, err := p.Next()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		if words == nil {
-			if count != size/len(request) {
-				t.Fatalf("%d requests of %d", count, size/len(request))
-			}
+			check.FatalIf(t, count != size/len(request), "%d requests of %d", count, size/len(request))
 			break
 		}
 	}
@@ -168,12 +164,8 @@ func FuzzParser(f *testing.F) {
 		p := NewParser(limits)
 		whole, wholeErr := feed(NewParser(limits), input, max(1, len(input)))
 		parts, partsErr := feed(p, input, 1+(piece&0xff))
-		if strings.Join(whole, ";") != strings.Join(parts, ";") {
-			t.Fatalf("%q: whole %v, in pieces %v", input, whole, parts)
-		}
-		if (wholeErr == nil) != (partsErr == nil) {
-			t.Fatalf("%q: whole %v, in pieces %v", input, wholeErr, partsErr)
-		}
+		check.FatalIf(t, strings.Join(whole, ";") != strings.Join(parts, ";"), "%q: whole %v, in pieces %v", input, whole, parts)
+		check.FatalIf(t, (wholeErr == nil) != (partsErr == nil), "%q: whole %v, in pieces %v", input, wholeErr, partsErr)
 		if most := 4*len(input) + 16<<10; p.Memory() > bytesPerWord*2*limits.Words+most {
 			t.Fatalf("%d bytes for %d", p.Memory(), len(input))
 		}
@@ -196,9 +188,7 @@ func FuzzRoundTrip(f *testing.F) {
 		w.Flush()
 		got, err := feed(NewParser(wide), out.Bytes(), 1+(piece&0xff))
 		want := fmt.Sprintf("%q", words)
-		if out.Len() <= 1<<20 && (err != nil || len(got) != 2 || got[0] != want || got[1] != want) {
-			t.Fatal(got, err)
-		}
+		check.FatalIf(t, out.Len() <= 1<<20 && (err != nil || len(got) != 2 || got[0] != want || got[1] != want), "%v %v", got, err)
 	})
 }
 
@@ -210,9 +200,7 @@ func FuzzSplitLine(f *testing.F) {
 		for _, word := range words {
 			total += len(word)
 		}
-		if total > len(line) || (!ok && words != nil) {
-			t.Fatal(words, ok)
-		}
+		check.FatalIf(t, total > len(line) || (!ok && words != nil), "%v %v", words, ok)
 	})
 }
 
@@ -267,9 +255,7 @@ func TestKeepsLittleForAClientThatDoesNotRead(t *testing.T) {
 		w.Null()
 		w.Status("OK")
 	}
-	if w.Flush() == nil || to.calls != 1 || cap(w.buffer) > 4*flushBytes {
-		t.Fatal(to.calls, cap(w.buffer))
-	}
+	check.FatalIf(t, w.Flush() == nil || to.calls != 1 || cap(w.buffer) > 4*flushBytes, "%v %v", to.calls, cap(w.buffer))
 }
 
 func TestAnswersOfAllKindsAreSentWhileTheyAreMade(t *testing.T) {
@@ -283,9 +269,7 @@ func TestAnswersOfAllKindsAreSentWhileTheyAreMade(t *testing.T) {
 	} {
 		for i := 0; i < 20000; i++ {
 			answer()
-			if len(w.buffer) > 2*flushBytes {
-				t.Fatalf("%s: %d bytes are kept", name, len(w.buffer))
-			}
+			check.FatalIf(t, len(w.buffer) > 2*flushBytes, "%s: %d bytes are kept", name, len(w.buffer))
 		}
 		w.Flush()
 	}

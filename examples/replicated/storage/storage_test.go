@@ -8,21 +8,16 @@ import (
 	"fmt"
 	"math/rand"
 	"testing"
-)
 
-func must(t *testing.T, err error) {
-	t.Helper()
-	if err != nil {
-		t.Fatal(err)
-	}
-}
+	"varve.example/replicated/check"
+)
 
 func openNode(t *testing.T, dir string) *Node {
 	t.Helper()
 	engine, err := OpenEngine(dir, DefaultOptions)
-	must(t, err)
+	check.OK(t, err)
 	n, err := OpenNode(engine, 2)
-	must(t, err)
+	check.OK(t, err)
 	return n
 }
 
@@ -31,24 +26,22 @@ func set(t *testing.T, db Database, value string) {
 	var batch Batch
 	batch.Reset()
 	batch.Put("key", []byte(value))
-	must(t, db.Write(batch.Bytes()))
+	check.OK(t, db.Write(batch.Bytes()))
 }
 
 func expect(t *testing.T, n *Node, shard uint64, value string, databases int) {
 	t.Helper()
 	db, err := n.Open(shard)
-	must(t, err)
+	check.OK(t, err)
 	defer db.Close()
 	values, err := db.Get([][]byte{[]byte("key")}, nil, 0)
-	must(t, err)
+	check.OK(t, err)
 	if string(values[0]) != value {
 		t.Fatalf("shard %d: %q, not %q", shard, values[0], value)
 	}
 	names, err := n.engine.List()
-	must(t, err)
-	if len(names) != databases {
-		t.Fatalf("databases: %v", names)
-	}
+	check.OK(t, err)
+	check.FatalIf(t, len(names) != databases, "databases: %v", names)
 }
 
 func TestReplacementIsTheOldOrTheNew(t *testing.T) {
@@ -56,40 +49,40 @@ func TestReplacementIsTheOldOrTheNew(t *testing.T) {
 	n := openNode(t, dir)
 	for shard := uint64(1); shard <= 2; shard++ {
 		db, err := n.Open(shard)
-		must(t, err)
+		check.OK(t, err)
 		set(t, db, "old")
-		must(t, db.Close())
+		check.OK(t, db.Close())
 	}
 	beside, _, err := n.Beside(1)
-	must(t, err)
+	check.OK(t, err)
 	set(t, beside, "half")
-	must(t, beside.Close())
-	must(t, n.Close())
+	check.OK(t, beside.Close())
+	check.OK(t, n.Close())
 
 	n = openNode(t, dir)
 	expect(t, n, 1, "old", 3)
 	for _, value := range []string{"new", "newer"} {
 		beside, name, err := n.Beside(1)
-		must(t, err)
+		check.OK(t, err)
 		set(t, beside, value)
-		must(t, n.Adopt(1, name))
-		must(t, beside.Close())
-		must(t, n.Close()) // The one before is still there.
+		check.OK(t, n.Adopt(1, name))
+		check.OK(t, beside.Close())
+		check.OK(t, n.Close()) // The one before is still there.
 		n = openNode(t, dir)
 		expect(t, n, 1, value, 3)
 		expect(t, n, 2, "old", 3)
 	}
-	must(t, n.Close())
+	check.OK(t, n.Close())
 }
 
 func TestTheSizeIsOfTheTables(t *testing.T) {
 	n := openNode(t, t.TempDir())
 	db, err := n.Open(1)
-	must(t, err)
+	check.OK(t, err)
 	size := func() uint64 {
 		t.Helper()
 		size, err := db.Size()
-		must(t, err)
+		check.OK(t, err)
 		return size
 	}
 	if size() != 0 {
@@ -98,32 +91,28 @@ func TestTheSizeIsOfTheTables(t *testing.T) {
 	noise := make([]byte, 1<<20)
 	rand.New(rand.NewSource(1)).Read(noise)
 	set(t, db, string(noise))
-	must(t, db.Flush())
+	check.OK(t, db.Flush())
 	if size() < 1<<20 || size() > 2<<20 {
 		t.Fatal("of a megabyte: ", size())
 	}
-	must(t, db.Close())
-	must(t, n.Close())
+	check.OK(t, db.Close())
+	check.OK(t, n.Close())
 }
 
 func TestNumberOfShardsStays(t *testing.T) {
 	dir := t.TempDir()
 	n := openNode(t, dir)
-	must(t, n.Close())
+	check.OK(t, n.Close())
 	engine, err := OpenEngine(dir, DefaultOptions)
-	must(t, err)
-	if _, err := OpenNode(engine, 3); err == nil {
-		t.Fatal("opened with another number of shards")
-	}
-	must(t, engine.Close())
+	check.OK(t, err)
+	check.FatalIf(t, check.Err(OpenNode(engine, 3)) == nil, "opened with another number of shards")
+	check.OK(t, engine.Close())
 }
 
 func TestEntriesAreCutCleanly(t *testing.T) {
 	entries := []byte{1, 0, 0, 0, 2, 0, 0, 0, 'k', 'v', 'w'}
 	key, value, rest, err := NextEntry(entries)
-	if err != nil || string(key) != "k" || string(value) != "vw" || len(rest) != 0 {
-		t.Fatal(key, value, rest, err)
-	}
+	check.FatalIf(t, err != nil || string(key) != "k" || string(value) != "vw" || len(rest) != 0, "%v %v %v %v", key, value, rest, err)
 	for cut := 0; cut < len(entries); cut++ {
 		if _, _, _, err := NextEntry(entries[:cut]); err == nil {
 			t.Fatal("cut at", cut)
@@ -138,7 +127,7 @@ func TestValuesOverTheLimitAreRefused(t *testing.T) {
 	n := openNode(t, t.TempDir())
 	defer n.Close()
 	db, err := n.Open(1)
-	must(t, err)
+	check.OK(t, err)
 	defer db.Close()
 	var batch Batch
 	batch.Reset()
@@ -149,7 +138,7 @@ func TestValuesOverTheLimitAreRefused(t *testing.T) {
 		batch.Put(key, make([]byte, 10))
 	}
 	batch.Put("large", make([]byte, 1000))
-	must(t, db.Write(batch.Bytes()))
+	check.OK(t, db.Write(batch.Bytes()))
 	for _, one := range []struct {
 		keys  [][]byte
 		limit int
@@ -162,16 +151,14 @@ func TestValuesOverTheLimitAreRefused(t *testing.T) {
 	} {
 		values, err := db.Get(one.keys, nil, one.limit)
 		if one.good {
-			must(t, err)
+			check.OK(t, err)
 			size := 0
 			for i, value := range values {
 				if size += len(value); (value == nil) != (string(one.keys[i]) == "none") {
 					t.Errorf("%s: %q", one.keys[i], value)
 				}
 			}
-			if len(values) != len(one.keys) || one.limit > 0 && size > one.limit {
-				t.Errorf("%d values, %d bytes", len(values), size)
-			}
+			check.ErrorIf(t, len(values) != len(one.keys) || one.limit > 0 && size > one.limit, "%d values, %d bytes", len(values), size)
 		} else if err != ErrTooLarge {
 			t.Errorf("%d keys, limit %d: %v", len(one.keys), one.limit, err)
 		}
@@ -182,9 +169,7 @@ func TestValuesOverTheLimitAreRefused(t *testing.T) {
 // nothing.
 func BenchmarkCall(b *testing.B) {
 	engine, err := OpenEngine(b.TempDir(), DefaultOptions)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.OK(b, err)
 	defer engine.Close()
 	for i := 0; i < b.N; i++ {
 		engine.Describe()
@@ -194,13 +179,9 @@ func BenchmarkCall(b *testing.B) {
 // And with a small task there.
 func BenchmarkGetOfNothing(b *testing.B) {
 	engine, err := OpenEngine(b.TempDir(), DefaultOptions)
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.OK(b, err)
 	db, err := engine.Create("empty")
-	if err != nil {
-		b.Fatal(err)
-	}
+	check.OK(b, err)
 	defer engine.Close()
 	defer db.Close()
 	keys, values := [][]byte{[]byte("key")}, make([][]byte, 0, 1)

@@ -9,6 +9,7 @@ import (
 	"flag"
 	"testing"
 
+	"varve.example/replicated/check"
 	"varve.example/replicated/node"
 	"varve.example/replicated/redis"
 )
@@ -28,9 +29,7 @@ func TestLimitsFitIntoTheMemory(t *testing.T) {
 			flags.Set("max-request-mib", "100")
 		}
 		plan, err := node.PlanMemory(node.LeastMemory)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		f := clientFlags{memory: plan, options: redis.DefaultOptions, maxMemoryMiB: 512, maxRequestMiB: request, maxAnswerMiB: 64}
 		f.divide(flags)
 		if fits := f.maxMemoryMiB >= int64(2*max(f.maxRequestMiB, f.maxAnswerMiB)); fits == set {

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"varve.example/replicated/check"
 )
 
 // testFlags are some of each kind.
@@ -35,17 +37,13 @@ func newTestFlags() *testFlags {
 
 func writeConfig(t *testing.T, text string) string {
 	path := filepath.Join(t.TempDir(), "node.conf")
-	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, os.WriteFile(path, []byte(text), 0o600))
 	return path
 }
 
 func TestAFileHasOptions(t *testing.T) {
 	f := newTestFlags()
-	if err := f.Parse([]string{"--max-words=3"}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, f.Parse([]string{"--max-words=3"}))
 	err := readConfig(f.FlagSet, writeConfig(t, "# A comment.\n\n  dir\t/data/a b#c  \nmax-words 9\nstale-reads\ntimeout 5s"))
 	if err != nil || f.dir != "/data/a b#c" || f.words != 3 || !f.stale || f.wait != 5*time.Second {
 		t.Fatal(err, f.dir, f.words, f.stale, f.wait)
@@ -72,7 +70,5 @@ func TestWhatIsWrongInAFileIsRefusedByItsLine(t *testing.T) {
 			t.Errorf("%q: %v", text, err)
 		}
 	}
-	if err := readConfig(newTestFlags().FlagSet, filepath.Join(t.TempDir(), "none")); err == nil {
-		t.Error("a file that is missing is good")
-	}
+	check.ErrorIf(t, readConfig(newTestFlags().FlagSet, filepath.Join(t.TempDir(), "none")) == nil, "a file that is missing is good")
 }
