@@ -48,9 +48,8 @@ type client struct {
 	skip    int               // 2: the next command's answer is dropped, 1: this one's.
 	off     bool
 
-	mutex   sync.Mutex // Over what other connections read.
-	shown   shown
-	secured bool
+	mutex sync.Mutex // Over what other connections read.
+	shown shown
 
 	clustered bool // Whether it has come to the cluster port.
 }
@@ -140,10 +139,54 @@ func (c *client) fail(text string) {
 	c.out.Error(text)
 }
 
-func (c *client) strings(lines []string) {
-	c.out.Array(len(lines))
-	for _, line := range lines {
-		c.out.BulkString(line)
+// Values of answers, besides those of Go: names with what they stand for, and statuses
+// in no order.
+type (
+	pairs    []any
+	statuses []string
+)
+
+// answer is for values of which not many are asked for in a second.
+func (c *client) answer(value any) {
+	switch v := value.(type) {
+	case string:
+		c.out.BulkString(v)
+	case []byte:
+		c.out.Bulk(v)
+	case int:
+		c.out.Int(int64(v))
+	case int64:
+		c.out.Int(v)
+	case pairs:
+		c.out.Map(len(v) / 2)
+		eachAnswer(c, v)
+	case statuses:
+		c.out.Set(len(v))
+		for _, one := range v {
+			c.out.Status(one)
+		}
+	case []any:
+		answerList(c, v)
+	case []string:
+		answerList(c, v)
+	case [][]byte: // These may be many keys.
+		c.out.Array(len(v))
+		for _, one := range v {
+			c.out.Bulk(one)
+		}
+	case nil:
+		c.out.Null()
+	}
+}
+
+func answerList[Value any](c *client, list []Value) {
+	c.out.Array(len(list))
+	eachAnswer(c, list)
+}
+
+func eachAnswer[Value any](c *client, list []Value) {
+	for _, one := range list {
+		c.answer(one)
 	}
 }
 

@@ -3,7 +3,9 @@ package redis
 
 import (
 	"bytes"
-	"sort"
+	"fmt"
+	"slices"
+	"strings"
 )
 
 type kind int
@@ -21,11 +23,11 @@ type command struct {
 	kind             kind
 	minimum, maximum int
 	right            Right
-	refused          bool     // Unless an option allows it.
-	immediate        bool     // Not queued by MULTI.
-	notInTransaction bool     // It could not be done with the others at once.
-	parts            []string // If the second word says what to do: these words.
-	headsOnly        bool     // It needs no values, only whether there are some.
+	refused          bool                  // Unless an option allows it.
+	immediate        bool                  // Not queued by MULTI.
+	notInTransaction bool                  // It could not be done with the others at once.
+	parts            map[string]subcommand // If the second word says what to do: by that word.
+	headsOnly        bool                  // It needs no values, only whether there are some.
 	// The words that are keys: the first, the last (-1 is the last word), and
 	// the distance. 0 is for none.
 	firstKey, lastKey, keyStep int
@@ -37,6 +39,14 @@ type command struct {
 	do func(*client, *task)
 	// For COMMAND DOCS.
 	group, summary string
+}
+
+// subcommand is what is done if the second word of a command says so. It takes as many
+// words, with both, as a command would.
+type subcommand struct {
+	minimum, maximum int
+	right            Right
+	do               func(*client, *task)
 }
 
 var commands = map[string]*command{}
@@ -62,7 +72,7 @@ func sorted[Value any](of map[string]Value) []string {
 	for word := range of {
 		words = append(words, word)
 	}
-	sort.Strings(words)
+	slices.Sort(words)
 	return words
 }
 
@@ -133,6 +143,40 @@ func addMany(name string, step int, prepare func(*plan, *task) string, finish fu
 func addLocal(name string, minimum, maximum int, right Right, do func(*client, *task), group, summary string) {
 	add(command{name: name, minimum: minimum, maximum: maximum, right: right, do: do, group: group, summary: summary})
 }
+
+// addParts adds a command whose second word says what to do.
+func addParts(name string, right Right, group, summary string, parts map[string]subcommand) {
+	addLocal(name, 2, 0, right, (*client).subcommand, group, summary)
+	commands[name].parts = parts
+}
+
+// subcommand does what the second word says. HELP lists these words.
+func (c *client) subcommand(t *task) {
+	name, word := t.command.name, lower(t.args[1])
+	one, known := t.command.parts[word]
+	switch {
+	case word == "help" && !known:
+		c.out.Array(1 + len(t.command.parts))
+		c.out.Status(strings.ToUpper(name) + " <subcommand> [<argument> ...]. Subcommands are:")
+		for _, word := range sorted(t.command.parts) {
+			c.out.Status(strings.ToUpper(word))
+		}
+	case !known:
+		c.fail(fmt.Sprintf("ERR unknown subcommand '%.64s'. Try %s HELP.", t.args[1], strings.ToUpper(name)))
+	case len(t.args) < one.minimum || one.maximum > 0 && len(t.args) > one.maximum:
+		c.fail(wrongNumber(name + "|" + word))
+	case c.user.Right < one.right:
+		c.fail(c.notPermitted(name + "|" + word))
+	default:
+		one.do(c, t)
+	}
+}
+
+func (c *client) notPermitted(name string) string {
+	return fmt.Sprintf("NOPERM User %s has no permissions to run the '%s' command", c.user.Name, name)
+}
+
+func lower(word []byte) string { return strings.ToLower(string(word)) }
 
 // refuse is for commands that only some nodes allow, to operators.
 func refuse(name string) { commands[name].refused, commands[name].right = true, RightAdmin }

@@ -2,10 +2,10 @@
 package redis
 
 import (
+	"cmp"
 	"fmt"
 	"net"
-	"os"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -37,17 +37,29 @@ func init() {
 	addLocal("auth", 2, 3, rightNone, (*client).auth, "connection", "Logs in.")
 	addLocal("hello", 1, 0, rightNone, (*client).hello, "connection", "Agrees on the version of the protocol.")
 	commands["auth"].notInTransaction, commands["hello"].notInTransaction = true, true
-	addLocal("client", 2, 0, RightRead, (*client).client, "connection", "Names, lists and closes connections.")
-	commands["client"].parts = sorted(clientCommands)
-	addLocal("acl", 2, 0, RightRead, (*client).acl, "server", "Returns the name of the user.")
-	commands["acl"].parts = []string{"whoami"}
+	addParts("client", RightRead, "connection", "Names, lists and closes connections.", map[string]subcommand{
+		"id":       {2, 2, RightRead, func(c *client, _ *task) { c.out.Int(c.id) }},
+		"getname":  {2, 2, RightRead, (*client).getName},
+		"setname":  {3, 3, RightRead, (*client).setName},
+		"setinfo":  {4, 4, RightRead, (*client).setInfo},
+		"info":     {2, 2, RightRead, func(c *client, _ *task) { c.out.Verbatim(c.describe() + "\n") }},
+		"list":     {2, 0, RightAdmin, (*client).list},
+		"kill":     {3, 0, RightAdmin, (*client).kill},
+		"no-evict": {3, 3, RightRead, (*client).toggle},
+		"no-touch": {3, 3, RightRead, (*client).toggle},
+		"reply":    {3, 3, RightRead, (*client).replyMode},
+		"getredir": {2, 2, RightRead, func(c *client, _ *task) { c.out.Int(-1) }},
+	})
+	addParts("acl", RightRead, "server", "Returns the name of the user.", map[string]subcommand{
+		"whoami": {2, 2, RightRead, func(c *client, _ *task) { c.out.BulkString(c.user.Name) }},
+	})
 	addLocal("readonly", 1, 1, RightRead, setStale(true), "cluster", "Has reads answered by this node alone.")
 	addLocal("readwrite", 1, 1, RightRead, setStale(false), "cluster", "Has reads see all writes before.")
 	addLocal("node.staleness", 1, 1, RightRead, (*client).staleness, "cluster",
 		"Returns the milliseconds that the answers of the last read may be old, or -1 if that is not known.")
 	addLocal("time", 1, 1, RightRead, func(c *client, _ *task) {
 		now := time.Now()
-		c.strings([]string{fmt.Sprint(now.Unix()), fmt.Sprint(now.Nanosecond() / 1000)})
+		c.answer([]string{fmt.Sprint(now.Unix()), fmt.Sprint(now.Nanosecond() / 1000)})
 	}, "server", "Returns this node's clock.")
 }
 
@@ -166,7 +178,7 @@ func (c *client) hello(t *task) {
 	}
 	var name, password, clientName []byte
 	for len(words) > 0 {
-		switch option := strings.ToLower(string(words[0])); {
+		switch option := lower(words[0]); {
 		case option == "auth" && len(words) >= 3:
 			name, password, words = words[1], words[2], words[3:]
 		case option == "setname" && len(words) >= 2:
@@ -199,47 +211,8 @@ func (c *client) hello(t *task) {
 			s.name = string(clientName)
 		}
 	})
-	c.out.Map(7)
-	c.out.BulkString("server")
-	c.out.BulkString("redis")
-	c.out.BulkString("version")
-	c.out.BulkString(Version)
-	c.out.BulkString("proto")
-	c.out.Int(int64(version))
-	c.out.BulkString("id")
-	c.out.Int(c.id)
-	c.out.BulkString("mode")
-	c.out.BulkString(mode)
-	c.out.BulkString("role")
-	c.out.BulkString("master")
-	c.out.BulkString("modules")
-	c.out.Array(0)
-}
-
-func (c *client) acl(t *task) {
-	switch {
-	case !strings.EqualFold(string(t.args[1]), "whoami"):
-		c.unknownSub(t)
-	case len(t.args) > 2:
-		c.fail(wrongNumber("acl|whoami"))
-	default:
-		c.out.BulkString(c.user.Name)
-	}
-}
-
-// unknownSub answers a second word that is not one of the command's parts. HELP
-// lists these.
-func (c *client) unknownSub(t *task) {
-	name := strings.ToUpper(t.command.name)
-	if !strings.EqualFold(string(t.args[1]), "help") {
-		c.fail(fmt.Sprintf("ERR unknown subcommand '%.64s'. Try %s HELP.", t.args[1], name))
-		return
-	}
-	c.out.Array(1 + len(t.command.parts))
-	c.out.Status(name + " <subcommand> [<argument> ...]. Subcommands are:")
-	for _, one := range t.command.parts {
-		c.out.Status(strings.ToUpper(one))
-	}
+	c.answer(pairs{"server", "redis", "version", Version, "proto", version, "id", c.id,
+		"mode", mode, "role", "master", "modules", []any{}})
 }
 
 const badName = "ERR Client names cannot contain spaces, newlines or special characters."
@@ -252,40 +225,6 @@ func validName(name []byte) bool {
 		}
 	}
 	return len(name) <= 256
-}
-
-// clientCommands are the parts of CLIENT, with the number of words.
-var clientCommands = map[string]struct {
-	minimum, maximum int
-	right            Right
-	do               func(*client, *task)
-}{
-	"id":       {2, 2, RightRead, func(c *client, _ *task) { c.out.Int(c.id) }},
-	"getname":  {2, 2, RightRead, (*client).getName},
-	"setname":  {3, 3, RightRead, (*client).setName},
-	"setinfo":  {4, 4, RightRead, (*client).setInfo},
-	"info":     {2, 2, RightRead, func(c *client, _ *task) { c.out.Verbatim(c.describe() + "\n") }},
-	"list":     {2, 0, RightAdmin, (*client).list},
-	"kill":     {3, 0, RightAdmin, (*client).kill},
-	"no-evict": {3, 3, RightRead, (*client).toggle},
-	"no-touch": {3, 3, RightRead, (*client).toggle},
-	"reply":    {3, 3, RightRead, (*client).replyMode},
-	"getredir": {2, 2, RightRead, func(c *client, _ *task) { c.out.Int(-1) }},
-}
-
-func (c *client) client(t *task) {
-	sub, known := clientCommands[strings.ToLower(string(t.args[1]))]
-	switch {
-	case !known:
-		c.unknownSub(t)
-	case len(t.args) < sub.minimum || sub.maximum > 0 && len(t.args) > sub.maximum:
-		c.fail(wrongNumber("client|" + strings.ToLower(string(t.args[1]))))
-	case c.user.Right < sub.right:
-		c.fail(fmt.Sprintf("NOPERM User %s has no permissions to run the 'client|%s' command",
-			c.user.Name, strings.ToLower(string(t.args[1]))))
-	default:
-		sub.do(c, t)
-	}
 }
 
 func (c *client) getName(*task) {
@@ -308,7 +247,7 @@ func (c *client) setName(t *task) {
 }
 
 func (c *client) setInfo(t *task) {
-	attribute := strings.ToLower(string(t.args[2]))
+	attribute := lower(t.args[2])
 	switch {
 	case attribute != "lib-name" && attribute != "lib-ver":
 		c.fail(fmt.Sprintf("ERR Unrecognized option '%.32s'", t.args[2]))
@@ -327,7 +266,7 @@ func (c *client) setInfo(t *task) {
 }
 
 func (c *client) toggle(t *task) {
-	mode := strings.ToLower(string(t.args[2]))
+	mode := lower(t.args[2])
 	if mode != "on" && mode != "off" {
 		c.fail(syntaxError)
 		return
@@ -343,7 +282,7 @@ func (c *client) toggle(t *task) {
 }
 
 func (c *client) replyMode(t *task) {
-	switch strings.ToLower(string(t.args[2])) {
+	switch lower(t.args[2]) {
 	case "on":
 		c.off = false
 		c.out.Mute(false)
@@ -399,7 +338,7 @@ func (s *Server) others() []*client {
 	for _, c := range s.clients {
 		all = append(all, c)
 	}
-	sort.Slice(all, func(i, j int) bool { return all[i].id < all[j].id })
+	slices.SortFunc(all, func(a, b *client) int { return cmp.Compare(a.id, b.id) })
 	return all
 }
 
@@ -407,7 +346,7 @@ func (c *client) list(t *task) {
 	ids := map[int64]bool{}
 	none := false
 	for words := t.args[2:]; len(words) > 0; {
-		switch option := strings.ToLower(string(words[0])); {
+		switch option := lower(words[0]); {
 		case option == "id" && len(words) > 1 && len(ids) == 0:
 			for _, word := range words[1:] {
 				id, err := strconv.ParseInt(string(word), 10, 64)
@@ -419,12 +358,9 @@ func (c *client) list(t *task) {
 			}
 			words = nil
 		case option == "type" && len(words) > 1:
-			switch kind := strings.ToLower(string(words[1])); kind {
-			case "normal":
-			case "master", "replica", "slave", "pubsub":
-				none = true
-			default:
-				c.fail(fmt.Sprintf("ERR Unknown client type '%.32s'", words[1]))
+			var complaint string
+			if none, complaint = noneOfType(string(words[1])); complaint != "" {
+				c.fail(complaint)
 				return
 			}
 			words = words[2:]
@@ -440,6 +376,17 @@ func (c *client) list(t *task) {
 		}
 	}
 	c.out.Verbatim(text.String())
+}
+
+// noneOfType says whether there are no connections of a type, which must be known.
+func noneOfType(name string) (none bool, complaint string) {
+	switch strings.ToLower(name) {
+	case "normal":
+		return false, ""
+	case "master", "replica", "slave", "pubsub":
+		return true, ""
+	}
+	return false, fmt.Sprintf("ERR Unknown client type '%.32s'", name)
 }
 
 // filter says which connections CLIENT KILL closes.
@@ -477,13 +424,9 @@ func (f *filter) set(option, value string) string {
 	case "user":
 		f.user = value
 	case "type":
-		switch strings.ToLower(value) {
-		case "normal":
-		case "master", "replica", "slave", "pubsub": // There are none.
-			f.never = true
-		default:
-			return fmt.Sprintf("ERR Unknown client type '%.32s'", value)
-		}
+		var complaint string
+		f.never, complaint = noneOfType(value)
+		return complaint
 	case "skipme":
 		if value = strings.ToLower(value); value != "yes" && value != "no" {
 			return syntaxError
@@ -505,7 +448,7 @@ func (c *client) kill(t *task) {
 		return
 	}
 	for words := t.args[2:]; !old && len(words) > 0; words = words[2:] {
-		if complaint := f.set(strings.ToLower(string(words[0])), string(words[1])); complaint != "" {
+		if complaint := f.set(lower(words[0]), string(words[1])); complaint != "" {
 			c.fail(complaint)
 			return
 		}
@@ -541,5 +484,3 @@ func port(address net.Addr) int {
 	}
 	return 0
 }
-
-func processID() int { return os.Getpid() }

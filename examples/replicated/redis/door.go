@@ -4,7 +4,6 @@ package redis
 import (
 	"fmt"
 	"net"
-	"sort"
 	"strconv"
 	"strings"
 )
@@ -79,8 +78,21 @@ func (n *ClusterNode) String() string {
 }
 
 func init() {
-	addLocal("cluster", 2, 0, RightRead, (*client).cluster, "cluster", "Describes the nodes and their slots.")
-	commands["cluster"].parts = sorted(clusterCommands)
+	addParts("cluster", RightRead, "cluster", "Describes the nodes and their slots.", map[string]subcommand{
+		"keyslot": {3, 3, RightRead, func(c *client, t *task) { c.out.Int(int64(SlotOf(t.args[2]))) }},
+		"myid":    ofMap(func(c *client, m *ClusterMap) { c.out.BulkString(m.self().ID) }),
+		"info":    ofMap(func(c *client, m *ClusterMap) { c.out.Verbatim(m.info()) }),
+		"nodes":   ofMap(func(c *client, m *ClusterMap) { c.out.Verbatim(m.lines()) }),
+		"slots":   ofMap((*client).clusterSlots),
+		"shards":  ofMap((*client).clusterShards),
+	})
+	commands["cluster"].do = func(c *client, t *task) {
+		if c.clustered {
+			c.subcommand(t)
+		} else {
+			c.fail(noCluster)
+		}
+	}
 	addLocal("asking", 1, 1, RightRead, func(c *client, _ *task) {
 		if c.clustered {
 			c.out.Status("OK") // No node answers ASK, so that there is nothing to do.
@@ -171,42 +183,15 @@ func after(shards []uint64, shard uint64) uint64 {
 	return 0
 }
 
-// clusterCommands are the parts of CLUSTER, with the number of words.
-var clusterCommands = map[string]struct {
-	words int
-	do    func(*client, *task, *ClusterMap)
-}{
-	"keyslot": {3, nil}, // Needs no map.
-	"myid":    {2, func(c *client, _ *task, m *ClusterMap) { c.out.BulkString(m.self().ID) }},
-	"info":    {2, func(c *client, _ *task, m *ClusterMap) { c.out.Verbatim(m.info()) }},
-	"nodes":   {2, func(c *client, _ *task, m *ClusterMap) { c.out.Verbatim(m.lines()) }},
-	"slots":   {2, (*client).clusterSlots},
-	"shards":  {2, (*client).clusterShards},
-}
-
-func (c *client) cluster(t *task) {
-	name := strings.ToLower(string(t.args[1]))
-	part, known := clusterCommands[name]
-	switch {
-	case !c.clustered:
-		c.fail(noCluster)
-		return
-	case !known:
-		c.unknownSub(t)
-		return
-	case len(t.args) != part.words:
-		c.fail(wrongNumber("cluster|" + name))
-		return
-	case part.do == nil:
-		c.out.Int(int64(SlotOf(t.args[2])))
-		return
-	}
-	m := c.server.store.Map()
-	if m.self() == nil {
-		c.failWith(errNotKnown)
-		return
-	}
-	part.do(c, t, &m)
+// ofMap is a part of CLUSTER that answers what there is on the map.
+func ofMap(do func(*client, *ClusterMap)) subcommand {
+	return subcommand{2, 2, RightRead, func(c *client, _ *task) {
+		if m := c.server.store.Map(); m.self() != nil {
+			do(c, &m)
+		} else {
+			c.failWith(errNotKnown)
+		}
+	}}
 }
 
 // servers are the nodes of a shard, the owner first. Replicas are listed for who
@@ -221,59 +206,38 @@ func (c *client) servers(m *ClusterMap, shard *ClusterShard) []*ClusterNode {
 	return servers
 }
 
-// served is how many shards have an owner. Others are in no answer.
-func (m *ClusterMap) served() int {
-	count := 0
+// eachServed calls do for the shards that have an owner, with their slots and the nodes
+// to ask. Others are in no answer.
+func (c *client) eachServed(m *ClusterMap, do func(shard *ClusterShard, first, last int, servers []*ClusterNode)) {
 	for i := range m.Shards {
-		if m.Shards[i].Owner != 0 {
-			count++
-		}
-	}
-	return count
-}
-
-func (c *client) clusterSlots(_ *task, m *ClusterMap) {
-	c.out.Array(m.served())
-	for i := range m.Shards {
-		if m.Shards[i].Owner == 0 {
-			continue
-		}
-		first, last := slotsOf(uint64(i+1), uint64(len(m.Shards)))
-		servers := c.servers(m, &m.Shards[i])
-		c.out.Array(2 + len(servers))
-		c.out.Int(int64(first))
-		c.out.Int(int64(last))
-		for _, one := range servers {
-			host, port := one.endpoint()
-			c.out.Array(4)
-			c.out.BulkString(host)
-			c.out.Int(port)
-			c.out.BulkString(one.ID)
-			c.out.Array(0)
+		if shard := &m.Shards[i]; shard.Owner != 0 {
+			first, last := slotsOf(uint64(i+1), uint64(len(m.Shards)))
+			do(shard, first, last, c.servers(m, shard))
 		}
 	}
 }
 
-func (c *client) clusterShards(_ *task, m *ClusterMap) {
+func (c *client) clusterSlots(m *ClusterMap) {
+	var list []any
+	c.eachServed(m, func(_ *ClusterShard, first, last int, servers []*ClusterNode) {
+		one := []any{first, last}
+		for _, server := range servers {
+			host, port := server.endpoint()
+			one = append(one, []any{host, port, server.ID, []any{}})
+		}
+		list = append(list, one)
+	})
+	c.answer(list)
+}
+
+func (c *client) clusterShards(m *ClusterMap) {
 	portName := "port"
 	if c.server.options.TLS != nil {
 		portName = "tls-port"
 	}
-	c.out.Array(m.served())
-	for i := range m.Shards {
-		shard := &m.Shards[i]
-		if shard.Owner == 0 {
-			continue
-		}
-		first, last := slotsOf(uint64(i+1), uint64(len(m.Shards)))
-		c.out.Map(2)
-		c.out.BulkString("slots")
-		c.out.Array(2)
-		c.out.Int(int64(first))
-		c.out.Int(int64(last))
-		servers := c.servers(m, shard)
-		c.out.BulkString("nodes")
-		c.out.Array(len(servers))
+	var list []any
+	c.eachServed(m, func(shard *ClusterShard, first, last int, servers []*ClusterNode) {
+		var nodes []any
 		for at, one := range servers {
 			host, port := one.endpoint()
 			role, health := "replica", "online"
@@ -283,17 +247,12 @@ func (c *client) clusterShards(_ *task, m *ClusterMap) {
 			if !one.Up || at == 0 && !shard.Led {
 				health = "fail"
 			}
-			c.out.Map(7)
-			for _, pair := range [][2]string{{"id", one.ID}, {"ip", host}, {"endpoint", host}, {"role", role}, {"health", health}} {
-				c.out.BulkString(pair[0])
-				c.out.BulkString(pair[1])
-			}
-			c.out.BulkString(portName)
-			c.out.Int(port)
-			c.out.BulkString("replication-offset")
-			c.out.Int(0)
+			nodes = append(nodes, pairs{"id", one.ID, "ip", host, "endpoint", host, "role", role, "health", health,
+				portName, port, "replication-offset", 0})
 		}
-	}
+		list = append(list, pairs{"slots", []any{first, last}, "nodes", nodes})
+	})
+	c.answer(list)
 }
 
 // lines is the answer of CLUSTER NODES. Each node is called a master, and has the
@@ -352,13 +311,8 @@ func (m *ClusterMap) info() string {
 		"cluster_current_epoch": m.Epoch, "cluster_my_epoch": m.Epoch, "cluster_stats_messages_sent": 0,
 		"cluster_stats_messages_received": 0,
 	}
-	var names []string
-	for name := range values {
-		names = append(names, name)
-	}
-	sort.Strings(names)
 	lines := []string{"cluster_state:" + state}
-	for _, name := range names {
+	for _, name := range sorted(values) {
 		lines = append(lines, fmt.Sprintf("%s:%v", name, values[name]))
 	}
 	return strings.Join(lines, "\r\n") + "\r\n"

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"os"
 	"runtime"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 	"sync/atomic"
@@ -17,10 +17,35 @@ import (
 
 func init() {
 	addLocal("info", 1, 0, RightRead, (*client).info, "server", "Describes this node.")
-	addLocal("config", 2, 0, RightAdmin, (*client).config, "server", "Returns this node's limits.")
-	addLocal("command", 1, 0, RightRead, (*client).commands, "server", "Describes the commands.")
-	commands["config"].parts = []string{"get", "resetstat", "set"}
-	commands["command"].parts = []string{"count", "docs", "getkeys", "info", "list"}
+	// Settings are options of the program. Only those of the slow log can be set, until
+	// the next start.
+	addParts("config", RightAdmin, "server", "Returns this node's limits.", map[string]subcommand{
+		"get":       {3, 0, RightAdmin, (*client).configGet},
+		"resetstat": {2, 2, RightAdmin, (*client).resetStats},
+		"set":       {4, 0, RightAdmin, (*client).configSet},
+	})
+	commands["config"].do = func(c *client, t *task) {
+		if lower(t.args[1]) == "rewrite" {
+			c.fail("ERR settings are options of the program varve-node")
+		} else {
+			c.subcommand(t)
+		}
+	}
+	addParts("command", RightRead, "server", "Describes the commands.", map[string]subcommand{
+		"count":   {2, 2, RightRead, func(c *client, _ *task) { c.out.Int(int64(len(commands))) }},
+		"list":    {2, 5, RightRead, (*client).listCommands},
+		"info":    {2, 0, RightRead, (*client).describeCommands},
+		"docs":    {2, 0, RightRead, (*client).docs},
+		"getkeys": {3, 0, RightRead, (*client).getKeys},
+	})
+	commands["command"].minimum = 1
+	commands["command"].do = func(c *client, t *task) {
+		if len(t.args) == 1 {
+			c.describeCommands(t)
+		} else {
+			c.subcommand(t)
+		}
+	}
 }
 
 // usage counts the calls of a command. The time of commands that are done together
@@ -77,7 +102,7 @@ func (s *Server) sections(clustered bool) []section {
 	sections := []section{
 		{"Server", []string{"redis_version:" + Version, "server_name:varve-node", "redis_mode:" + mode,
 			line("os:%s %s", runtime.GOOS, runtime.GOARCH), line("arch_bits:%d", strconv.IntSize),
-			line("process_id:%d", processID()), line("tcp_port:%d", port(listener)),
+			line("process_id:%d", os.Getpid()), line("tcp_port:%d", port(listener)),
 			line("uptime_in_seconds:%d", uptime), line("uptime_in_days:%d", uptime/86400)}},
 		{"Clients", []string{line("connected_clients:%d", s.accepted.Load()),
 			line("maxclients:%d", s.options.MaxConnections), "blocked_clients:0"}},
@@ -135,7 +160,7 @@ func residentBytes() int64 {
 func (c *client) info(t *task) {
 	wanted := map[string]bool{}
 	for _, word := range t.args[1:] {
-		wanted[strings.ToLower(string(word))] = true
+		wanted[lower(word)] = true
 	}
 	every := wanted["all"] || wanted["everything"]
 	all := len(wanted) == 0 || every || wanted["default"]
@@ -149,36 +174,17 @@ func (c *client) info(t *task) {
 	c.out.Verbatim(strings.Join(parts, "\r\n"))
 }
 
-// config answers GET. Settings are options of the program. Only those of the slow log
-// can be set, until the next start.
-func (c *client) config(t *task) {
-	switch sub := strings.ToLower(string(t.args[1])); {
-	case sub == "get" && len(t.args) > 2:
-		c.configGet(t)
-	case sub == "resetstat" && len(t.args) == 2:
-		stats := &c.server.stats
-		stats.connections.Store(0)
-		stats.rejected.Store(0)
-		stats.commands.Store(0)
-		stats.errors.Store(0)
-		stats.hits.Store(0)
-		stats.misses.Store(0)
-		stats.expired.Store(0)
-		for _, one := range c.server.usage {
-			one.calls.Store(0)
-			one.rejected.Store(0)
-			one.nanos.Store(0)
-		}
-		c.out.Status("OK")
-	case sub == "set" && len(t.args) > 3 && len(t.args)%2 == 0:
-		c.configSet(t)
-	case sub == "set":
-		c.fail(wrongNumber("config|set"))
-	case sub == "rewrite":
-		c.fail("ERR settings are options of the program varve-node")
-	default:
-		c.unknownSub(t)
+func (c *client) resetStats(*task) {
+	stats := &c.server.stats
+	counts := []*atomic.Uint64{&stats.connections, &stats.rejected, &stats.commands, &stats.errors,
+		&stats.hits, &stats.misses, &stats.expired}
+	for _, one := range c.server.usage {
+		counts = append(counts, &one.calls, &one.rejected, &one.nanos)
 	}
+	for _, count := range counts {
+		count.Store(0)
+	}
+	c.out.Status("OK")
 }
 
 // settings are what CONFIG GET returns.
@@ -202,64 +208,35 @@ func (c *client) settings() map[string]string {
 
 func (c *client) configGet(t *task) {
 	settings := c.settings()
-	var names []string
-	for name := range settings {
-		for _, pattern := range t.args[2:] {
-			if matches([]byte(strings.ToLower(string(pattern))), []byte(name)) {
-				names = append(names, name)
-				break
-			}
+	found := pairs{}
+	for _, name := range sorted(settings) {
+		if slices.ContainsFunc(t.args[2:], func(pattern []byte) bool { return matches([]byte(lower(pattern)), []byte(name)) }) {
+			found = append(found, name, settings[name])
 		}
 	}
-	sort.Strings(names)
-	c.out.Map(len(names))
-	for _, name := range names {
-		c.out.BulkString(name)
-		c.out.BulkString(settings[name])
-	}
+	c.answer(found)
 }
 
-func (c *client) commands(t *task) {
-	names := names()
-	if len(t.args) == 1 {
-		c.out.Array(len(names))
-		for _, name := range names {
-			c.describeCommand(find([]byte(name)))
-		}
-		return
+// given are the commands that a task asks for; nil is one that there is not.
+func given(t *task) (found []*command) {
+	for _, word := range t.args[min(2, len(t.args)):] {
+		found = append(found, find(word))
 	}
-	given := make([]string, 0, len(t.args)-2)
-	for _, word := range t.args[2:] {
-		given = append(given, strings.ToLower(string(word)))
+	if found == nil {
+		for _, name := range names() {
+			found = append(found, commands[name])
+		}
 	}
-	switch sub := strings.ToLower(string(t.args[1])); sub {
-	case "count":
-		c.out.Int(int64(len(names)))
-	case "list":
-		c.listCommands(given)
-	case "info":
-		if len(given) == 0 {
-			given = names
-		}
-		c.out.Array(len(given))
-		for _, name := range given {
-			c.describeCommand(find([]byte(name)))
-		}
-	case "docs":
-		if len(given) == 0 {
-			given = names
-		}
-		c.docs(given)
-	case "getkeys":
-		c.getKeys(t)
-	default:
-		c.unknownSub(t)
-	}
+	return found
 }
 
 // listCommands answers with the names of all commands and of their parts, or of those
 // that a filter takes.
-func (c *client) listCommands(words []string) {
+func (c *client) listCommands(t *task) {
+	var words []string
+	for _, word := range t.args[2:] {
+		words = append(words, lower(word))
+	}
 	takes := func(*command, string) bool { return true }
 	switch {
 	case len(words) == 0:
@@ -279,7 +256,7 @@ func (c *client) listCommands(words []string) {
 	var found []string
 	for _, name := range names() {
 		known, all := commands[name], []string{name}
-		for _, part := range known.parts {
+		for _, part := range sorted(known.parts) {
 			all = append(all, name+"|"+part)
 		}
 		if known.parts != nil {
@@ -291,7 +268,7 @@ func (c *client) listCommands(words []string) {
 			}
 		}
 	}
-	c.strings(found)
+	c.answer(found)
 }
 
 var kindFlags = map[kind][]string{reads: {"readonly"}, writes: {"write"}, local: {"fast"}}
@@ -303,61 +280,37 @@ func (k *command) arity() int64 {
 	return -int64(k.minimum)
 }
 
-func (c *client) statuses(words []string) {
-	c.out.Set(len(words))
-	for _, word := range words {
-		c.out.Status(word)
+func (c *client) describeCommands(t *task) {
+	var list []any
+	for _, known := range given(t) {
+		if known == nil {
+			list = append(list, nil)
+			continue
+		}
+		flags := statuses(kindFlags[known.kind])
+		if known.right == RightAdmin {
+			flags = append(statuses{"admin"}, flags...)
+		}
+		if known.right == rightNone {
+			flags = append(statuses{"no_auth"}, flags...)
+		}
+		list = append(list, []any{known.name, known.arity(), flags, known.firstKey, known.lastKey, known.keyStep,
+			statuses{"@" + known.group}, []any{}, []any{}, []any{}})
 	}
+	c.answer(list)
 }
 
-func (c *client) describeCommand(known *command) {
-	if known == nil {
-		c.out.Null()
-		return
-	}
-	flags := kindFlags[known.kind]
-	if known.right == RightAdmin {
-		flags = append([]string{"admin"}, flags...)
-	}
-	if known.right == rightNone {
-		flags = append([]string{"no_auth"}, flags...)
-	}
-	c.out.Array(10)
-	c.out.BulkString(known.name)
-	c.out.Int(known.arity())
-	c.statuses(flags)
-	c.out.Int(int64(known.firstKey))
-	c.out.Int(int64(known.lastKey))
-	c.out.Int(int64(known.keyStep))
-	c.statuses([]string{"@" + known.group})
-	c.out.Array(0)
-	c.out.Array(0)
-	c.out.Array(0)
-}
-
-func (c *client) docs(names []string) {
-	var known []*command
-	for _, name := range names {
-		if found := find([]byte(name)); found != nil {
-			known = append(known, found)
+func (c *client) docs(t *task) {
+	found := pairs{}
+	for _, one := range given(t) {
+		if one != nil {
+			found = append(found, one.name, pairs{"summary", one.summary, "group", one.group})
 		}
 	}
-	c.out.Map(len(known))
-	for _, one := range known {
-		c.out.BulkString(one.name)
-		c.out.Map(2)
-		c.out.BulkString("summary")
-		c.out.BulkString(one.summary)
-		c.out.BulkString("group")
-		c.out.BulkString(one.group)
-	}
+	c.answer(found)
 }
 
 func (c *client) getKeys(t *task) {
-	if len(t.args) < 3 {
-		c.fail(wrongNumber("command|getkeys"))
-		return
-	}
 	known := find(t.args[2])
 	words := t.args[2:]
 	switch {
@@ -373,7 +326,7 @@ func (c *client) getKeys(t *task) {
 	}
 	var keys []string
 	known.eachKey(words, func(key []byte) { keys = append(keys, string(key)) })
-	c.strings(keys)
+	c.answer(keys)
 }
 
 // admin has the store do a command for operators.
@@ -387,5 +340,5 @@ func (c *client) admin(t *task) {
 		c.failWith(err)
 		return
 	}
-	c.strings(lines)
+	c.answer(lines)
 }

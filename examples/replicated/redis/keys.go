@@ -5,7 +5,6 @@ import (
 	"errors"
 	"math"
 	"strconv"
-	"strings"
 	"time"
 
 	"varve.example/replicated/machine"
@@ -46,11 +45,11 @@ func (c *client) scan(t *task) {
 			c.fail(syntaxError)
 			return
 		}
-		switch strings.ToLower(string(words[0])) {
+		switch lower(words[0]) {
 		case "match":
 			pattern = words[1]
 		case "type":
-			ofType = strings.ToLower(string(words[1]))
+			ofType = lower(words[1])
 		case "count":
 			number, ok := machine.ParseInt(words[1])
 			if !ok {
@@ -77,12 +76,7 @@ func (c *client) scan(t *task) {
 		keys = nil
 	}
 	c.holdAnswers(memoryOf(keys))
-	c.out.Array(2)
-	c.out.BulkString(strconv.FormatUint(next, 10))
-	c.out.Array(len(keys))
-	for _, key := range keys {
-		c.out.Bulk(key)
-	}
+	c.answer([]any{strconv.FormatUint(next, 10), keys})
 	c.releaseAnswers()
 }
 
@@ -180,10 +174,7 @@ func (c *client) keys(t *task) {
 		return
 	}
 	c.holdAnswers(memoryOf(all))
-	c.out.Array(len(all))
-	for _, key := range all {
-		c.out.Bulk(key)
-	}
+	c.answer(all)
 	c.releaseAnswers()
 }
 
@@ -202,7 +193,7 @@ func (c *client) size(*task) {
 
 func (c *client) flush(t *task) {
 	if len(t.args) > 1 {
-		if mode := strings.ToLower(string(t.args[1])); mode != "sync" && mode != "async" {
+		if mode := lower(t.args[1]); mode != "sync" && mode != "async" {
 			c.fail(syntaxError)
 			return
 		}

@@ -5,7 +5,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"strings"
 	"sync"
 	"time"
 
@@ -226,7 +225,7 @@ func (c *client) complaint(t *task) string {
 		if c.user == nil {
 			return noAuth
 		}
-		return fmt.Sprintf("ERR unknown command '%.64s'", strings.ToLower(string(t.args[0])))
+		return fmt.Sprintf("ERR unknown command '%.64s'", lower(t.args[0]))
 	}
 	switch words := len(t.args); {
 	case c.user == nil && known.right != rightNone:
@@ -235,7 +234,7 @@ func (c *client) complaint(t *task) string {
 		known.keyStep > 1 && (words-known.firstKey)%known.keyStep != 0:
 		return wrongNumber(known.name)
 	case c.user != nil && c.user.Right < known.right:
-		return fmt.Sprintf("NOPERM User %s has no permissions to run the '%s' command", c.user.Name, known.name)
+		return c.notPermitted(known.name)
 	case known.refused && !c.server.allowed[known.name]:
 		return fmt.Sprintf("ERR '%s' is refused, because it is expensive or destroys data. Node option: --allow-commands", known.name)
 	}

@@ -3,8 +3,8 @@ package redis
 
 import (
 	"fmt"
+	"math"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -34,8 +34,14 @@ const (
 )
 
 func init() {
-	addLocal("slowlog", 2, 3, RightAdmin, (*client).slowLog, "server", "Returns the commands that took long.")
-	commands["slowlog"].parts = []string{"get", "len", "reset"}
+	addParts("slowlog", RightAdmin, "server", "Returns the commands that took long.", map[string]subcommand{
+		"get": {2, 3, RightAdmin, (*client).slowest},
+		"len": {2, 2, RightAdmin, func(c *client, _ *task) { c.out.Int(int64(len(c.server.slow.newest(math.MaxInt)))) }},
+		"reset": {2, 2, RightAdmin, func(c *client, _ *task) {
+			c.server.slow.reset()
+			c.out.Status("OK")
+		}},
+	})
 }
 
 // settings are those of CONFIG.
@@ -95,52 +101,42 @@ func (l *slowLog) newest(count int) []slowEntry {
 	return found
 }
 
-func (c *client) slowLog(t *task) {
-	log := &c.server.slow
-	const all = 1 << 30
-	switch sub := strings.ToLower(string(t.args[1])); {
-	case sub == "len" && len(t.args) == 2:
-		c.out.Int(int64(len(log.newest(all))))
-	case sub == "reset" && len(t.args) == 2:
-		log.mutex.Lock()
-		log.entries = nil
-		log.mutex.Unlock()
-		c.out.Status("OK")
-	case sub == "get":
-		count := int64(10)
-		if len(t.args) == 3 {
-			var err error
-			if count, err = strconv.ParseInt(string(t.args[2]), 10, 32); err != nil || count < -1 {
-				c.fail("ERR count should be greater than or equal to -1")
-				return
-			}
-			if count < 0 {
-				count = all
-			}
+func (l *slowLog) reset() {
+	l.mutex.Lock()
+	defer l.mutex.Unlock()
+	l.entries = nil
+}
+
+func (c *client) slowest(t *task) {
+	count := int64(10)
+	if len(t.args) == 3 {
+		var err error
+		if count, err = strconv.ParseInt(string(t.args[2]), 10, 32); err != nil || count < -1 {
+			c.fail("ERR count should be greater than or equal to -1")
+			return
 		}
-		entries := log.newest(int(count))
-		c.out.Array(len(entries))
-		for _, one := range entries {
-			c.out.Array(6)
-			c.out.Int(one.id)
-			c.out.Int(one.at)
-			c.out.Int(one.micros)
-			c.strings(one.words)
-			c.out.BulkString(one.address)
-			c.out.BulkString(one.name)
+		if count < 0 {
+			count = math.MaxInt
 		}
-	default:
-		c.unknownSub(t)
 	}
+	var list []any
+	for _, one := range c.server.slow.newest(int(count)) {
+		list = append(list, []any{one.id, one.at, one.micros, one.words, one.address, one.name})
+	}
+	c.answer(list)
 }
 
 // configSet sets all that is given or nothing.
 func (c *client) configSet(t *task) {
+	if len(t.args)%2 != 0 {
+		c.fail(wrongNumber("config|set"))
+		return
+	}
 	settings, all := c.server.slow.settings(), c.settings()
 	values := map[string]int64{}
 	given := map[string]bool{}
 	for words := t.args[2:]; len(words) > 0; words = words[2:] {
-		name := strings.ToLower(string(words[0]))
+		name := lower(words[0])
 		if given[name] {
 			c.refuseSetting(name, "duplicate parameter")
 			return
@@ -148,7 +144,7 @@ func (c *client) configSet(t *task) {
 		given[name] = true
 	}
 	for words := t.args[2:]; len(words) > 0; words = words[2:] {
-		name := strings.ToLower(string(words[0]))
+		name := lower(words[0])
 		value, err := strconv.ParseInt(string(words[1]), 10, 64)
 		_, known := all[name]
 		switch {

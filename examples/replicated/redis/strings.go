@@ -275,7 +275,7 @@ func parseOptions(t *task, words [][]byte, now int64, flags map[string]uint16) (
 	var unit string
 	var number []byte
 	for ; len(words) > 0; words = words[1:] {
-		word := strings.ToLower(string(words[0]))
+		word := lower(words[0])
 		flag, isFlag := flags[word]
 		_, isUnit := units[word]
 		switch {
@@ -397,7 +397,7 @@ func planIncr(p *plan, t *task) string {
 }
 
 func planIncrFloat(p *plan, t *task) string {
-	switch strings.TrimLeft(strings.ToLower(string(t.args[2])), "+-") {
+	switch strings.TrimLeft(lower(t.args[2]), "+-") {
 	case "inf", "infinity": // These are numbers to Redis.
 		return "ERR increment would produce NaN or Infinity"
 	}
@@ -414,7 +414,7 @@ var expireFlags = map[string]uint16{"nx": machine.ExpireIfNever, "xx": machine.E
 func planExpire(p *plan, t *task) string {
 	var flags uint16
 	for _, word := range t.args[3:] {
-		flag := expireFlags[strings.ToLower(string(word))]
+		flag := expireFlags[lower(word)]
 		if flag == 0 {
 			return fmt.Sprintf("ERR Unsupported option %.32s", word)
 		}

@@ -6,16 +6,14 @@ import (
 	"crypto/x509"
 	"fmt"
 	"os"
-	"sort"
 	"strings"
-	"sync"
+	"sync/atomic"
 )
 
 // Certificate is a node's. It can be read again while it is in use.
 type Certificate struct {
 	certFile, keyFile string
-	mutex             sync.Mutex
-	current           *tls.Certificate
+	current           atomic.Pointer[tls.Certificate]
 }
 
 // Reload reads the files again. After an error nothing has changed.
@@ -32,16 +30,12 @@ func (c *Certificate) Reload() error {
 	if err != nil {
 		return fmt.Errorf("%s, %s: %w", c.certFile, c.keyFile, err)
 	}
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	c.current = &pair
+	c.current.Store(&pair)
 	return nil
 }
 
 func (c *Certificate) get(*tls.ClientHelloInfo) (*tls.Certificate, error) {
-	c.mutex.Lock()
-	defer c.mutex.Unlock()
-	return c.current, nil
+	return c.current.Load(), nil
 }
 
 // SetVersions sets the least version of TLS, 1.2 or 1.3, and which ciphers
@@ -72,19 +66,10 @@ func SetVersions(config *tls.Config, least, ciphers string) error {
 		if id := known[name]; id != 0 {
 			config.CipherSuites = append(config.CipherSuites, id)
 		} else if name != "" {
-			return fmt.Errorf("%q is not one of the ciphers %s", name, strings.Join(sortedNames(known), ", "))
+			return fmt.Errorf("%q is not one of the ciphers %s", name, strings.Join(sorted(known), ", "))
 		}
 	}
 	return nil
-}
-
-func sortedNames(of map[string]uint16) []string {
-	var names []string
-	for name := range of {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	return names
 }
 
 // LoadTLS reads a certificate and its key. With a file of authorities, clients
