@@ -7,6 +7,7 @@ require (
 	github.com/cockroachdb/pebble v0.0.0-20210331181633-27fc006b8bfb
 	github.com/lni/dragonboat/v3 v3.3.8
 	github.com/redis/go-redis/v9 v9.7.3
+	golang.org/x/sync v0.10.0
 )
 
 require (

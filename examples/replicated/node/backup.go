@@ -3,6 +3,7 @@ package node
 
 import (
 	"bytes"
+	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
@@ -17,6 +18,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"golang.org/x/sync/errgroup"
 
 	"varve.example/replicated/machine"
 )
@@ -142,23 +145,12 @@ func (n *Node) endCopy() {
 
 // eachShard does it for all shards, a few at a time, and returns the first error.
 func (n *Node) eachShard(do func(shard uint64) error) error {
-	const atATime = 4
-	errs := make(chan error, n.Shards())
-	slots := make(chan struct{}, atATime)
+	var group errgroup.Group
+	group.SetLimit(4)
 	for shard := uint64(1); shard <= n.Shards(); shard++ {
-		slots <- struct{}{}
-		go func() {
-			errs <- do(shard)
-			<-slots
-		}()
+		group.Go(func() error { return do(shard) })
 	}
-	var failure error
-	for shard := uint64(1); shard <= n.Shards(); shard++ {
-		if err := <-errs; err != nil && failure == nil {
-			failure = err
-		}
-	}
-	return failure
+	return group.Wait()
 }
 
 // Backup writes all shards while the cluster serves. Of a backup that it continues
@@ -758,33 +750,25 @@ func (n *Node) finishRestore(m *Manifest, marks [][]byte) error {
 // restoreEntries proposes what `each` calls its argument for. The proposals of
 // different shards of the cluster are made at the same time.
 func (n *Node) restoreEntries(marks [][]byte, each func(visit func(key, value []byte) error) error) error {
-	type work chan []byte
-	shards := map[uint64]work{}
+	shards := map[uint64]chan []byte{}
 	pending := map[uint64][]byte{}
 	var group sync.WaitGroup
-	var mutex sync.Mutex
-	var failure error
-	failed := func() error {
-		mutex.Lock()
-		defer mutex.Unlock()
-		return failure
-	}
+	ctx, fail := context.WithCancelCause(context.Background())
+	defer fail(nil)
 	send := func(shard uint64) {
 		to := shards[shard]
 		if to == nil {
-			to = make(work, 2)
+			to = make(chan []byte, 2)
 			shards[shard] = to
 			group.Add(1)
 			go func() {
 				defer group.Done()
 				for updates := range to {
-					if failed() != nil {
+					if ctx.Err() != nil {
 						continue
 					}
 					if err := n.insist(shard, updates); err != nil {
-						mutex.Lock()
-						failure = err
-						mutex.Unlock()
+						fail(err)
 					}
 				}
 			}()
@@ -801,7 +785,7 @@ func (n *Node) restoreEntries(marks [][]byte, each func(visit func(key, value []
 		if len(pending[shard]) >= restoreBatch {
 			send(shard)
 		}
-		return failed()
+		return context.Cause(ctx)
 	})
 	for shard, updates := range pending {
 		if len(updates) > 0 {
@@ -815,5 +799,5 @@ func (n *Node) restoreEntries(marks [][]byte, each func(visit func(key, value []
 	if err != nil {
 		return err
 	}
-	return failure
+	return context.Cause(ctx)
 }

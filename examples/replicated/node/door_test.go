@@ -442,8 +442,7 @@ func TestALayoutThatIsNotKnownIsRefused(t *testing.T) {
 
 func TestANodeThatKnowsNoSlotsIsRefused(t *testing.T) {
 	n := single(t, Options{Cluster: "ours", Shards: 1})
-	older := &Node{cluster: "ours", transport: plainTransport(),
-		peers: peers{clients: map[string]*peer{}, dialing: map[string]*dialing{}}}
+	older := &Node{cluster: "ours", transport: plainTransport()}
 	var joined JoinReply
 	if err := older.callAt(n.options.Address, "Join", JoinRequest{Address: "a:1", Token: "token", Cluster: "ours"}, &joined,
 		time.Second); err != nil || joined.Refused == "" || len(n.Directory().Nodes) != 1 {

@@ -163,8 +163,7 @@ func TestTheDirectoryOfAnotherClusterIsNotFollowed(t *testing.T) {
 func TestRequestsOfAnotherClusterAreRefused(t *testing.T) {
 	n := single(t, Options{Cluster: "ours", Shards: 1})
 	put(t, n, "key")
-	theirs := &Node{cluster: "theirs", transport: plainTransport(),
-		peers: peers{clients: map[string]*peer{}, dialing: map[string]*dialing{}}}
+	theirs := &Node{cluster: "theirs", transport: plainTransport()}
 	var reply Reply
 	request := Request{Cluster: "theirs", Shard: 1, Updates: machine.NewProposal(nil, 0)}
 	if err := theirs.callAt(n.options.Address, "Do", request, &reply, time.Second); err != nil || !reply.NotHere {

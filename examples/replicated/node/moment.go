@@ -13,6 +13,8 @@ import (
 	"sync"
 	"time"
 
+	"golang.org/x/sync/errgroup"
+
 	"varve.example/replicated/machine"
 	"varve.example/replicated/storage"
 )
@@ -129,23 +131,17 @@ func (n *Node) takeShards(request MomentRequest) error {
 	// It ends before whoever asks stops waiting, and drops the moment.
 	ctx, cancel := context.WithTimeout(context.Background(), momentStep*3/4)
 	defer cancel()
-	errs := make(chan error, len(request.Shards))
+	var group errgroup.Group
 	for _, shard := range request.Shards {
-		go func() {
+		group.Go(func() error {
 			answer, err := n.host.SyncRead(ctx, clusterOf(shard), machine.Moment{})
 			if err == nil {
 				err = n.holdSnapshot(heldKey{request.Moment, shard}, answer.(storage.Snapshot))
 			}
-			errs <- err
-		}()
+			return err
+		})
 	}
-	var failure error
-	for range request.Shards {
-		if err := <-errs; err != nil {
-			failure = err
-		}
-	}
-	return failure
+	return group.Wait()
 }
 
 // holdSnapshot keeps one until it is dropped.
@@ -258,19 +254,11 @@ func (n *Node) tryMoment() (*moment, time.Duration, error) {
 		at.nodes[shard], shards[number] = number, append(shards[number], shard)
 	}
 	all := func(step momentKind) error {
-		errs := make(chan error, len(shards))
+		var group errgroup.Group
 		for number, mine := range shards {
-			go func() {
-				errs <- n.doMoment(number, MomentRequest{n.cluster, at.id, step, mine, d.Revision})
-			}()
+			group.Go(func() error { return n.doMoment(number, MomentRequest{n.cluster, at.id, step, mine, d.Revision}) })
 		}
-		var failure error
-		for range shards {
-			if err := <-errs; err != nil {
-				failure = err
-			}
-		}
-		return failure
+		return group.Wait()
 	}
 	begin := time.Now()
 	err := all(holdRequests)

@@ -101,12 +101,11 @@ type Node struct {
 	directory atomic.Pointer[Directory] // The newest one that is known.
 	saved     sync.Mutex                // Over writing it down.
 
-	asked     sync.Map                  // Nodes that have answered, or could not be reached.
-	removing  map[uint64]*replicaRecord // By shard. The loop `follow` has it.
-	running   atomic.Bool               // Whether the recorded replicas were started.
-	refusedAt atomic.Int64              // Since `clock`: when a refused connection was logged last.
-	warned    sync.Map                  // Warnings that were logged and are not again.
-	lines     Lines                     // Of what fails again and again.
+	asked    sync.Map                  // Nodes that have answered, or could not be reached.
+	removing map[uint64]*replicaRecord // By shard. The loop `follow` has it.
+	running  atomic.Bool               // Whether the recorded replicas were started.
+	warned   sync.Map                  // Warnings that were logged and are not again.
+	lines    Lines                     // Of what fails again and again.
 
 	inspected   time.Time // When members were last compared; the loop `control` has it.
 	inspections int
@@ -174,7 +173,6 @@ func Start(options Options) (*Node, error) {
 		options: options, transport: transport, started: time.Now(),
 		stop: make(chan struct{}), failed: make(chan error, 1), local: map[uint64]*localReplica{}, heardOf: map[uint64]heard{},
 		removing: map[uint64]*replicaRecord{},
-		peers:    peers{clients: map[string]*peer{}, dialing: map[string]*dialing{}},
 	}
 	n.directory.Store(&Directory{})
 	n.balancer.pause = options.BalancePause
@@ -358,11 +356,10 @@ func (n *Node) Stop() {
 	}
 	n.Leave()
 	close(n.stop)
-	n.peers.mutex.Lock()
-	for _, client := range n.peers.clients {
-		client.conn.Close()
-	}
-	n.peers.mutex.Unlock()
+	n.peers.clients.Range(func(_, client any) bool {
+		client.(*peer).conn.Close()
+		return true
+	})
 	// The replicas hear their leaders until the end, or they would begin elections.
 	n.awaitTasks()
 	n.dropAllHeld()

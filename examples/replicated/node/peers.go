@@ -17,6 +17,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"golang.org/x/sync/singleflight"
+
 	"varve.example/replicated/machine"
 )
 
@@ -75,18 +77,11 @@ func unpack(answer interface{}) interface{} {
 // errNotSent says that a request has not reached the other node.
 var errNotSent = errors.New("the node cannot be reached")
 
-// peers are the connections to other nodes, by their addresses.
+// peers are the connections to other nodes, by their addresses. One goroutine at a time
+// dials an address, and those that wait share what it gets.
 type peers struct {
-	mutex   sync.Mutex
-	clients map[string]*peer
-	dialing map[string]*dialing
-}
-
-// dialing lets one goroutine at a time dial an address.
-type dialing struct {
-	mutex    sync.Mutex
-	failedAt time.Time // When the last attempt has ended, if it failed.
-	err      error
+	clients sync.Map // Of *peer.
+	dialing singleflight.Group
 }
 
 // peer is ended by closing conn: errors of calls then say whether they were sent.
@@ -124,48 +119,30 @@ func (c *watchedConn) Write(from []byte) (int, error) {
 }
 
 func (n *Node) client(address string) (*peer, error) {
-	p := &n.peers
-	p.mutex.Lock()
-	client, one := p.clients[address], p.dialing[address]
-	if one == nil {
-		one = &dialing{}
-		p.dialing[address] = one
+	if client, known := n.peers.clients.Load(address); known {
+		return client.(*peer), nil
 	}
-	p.mutex.Unlock()
-	if client != nil {
+	client, err, _ := n.peers.dialing.Do(address, func() (any, error) {
+		if client, known := n.peers.clients.Load(address); known {
+			return client, nil
+		}
+		conn, err := n.dialNode(address, kindCalls)
+		if err != nil {
+			return nil, err
+		}
+		watched := &watchedConn{Conn: conn}
+		client := &peer{Client: rpc.NewClient(watched), conn: watched}
+		n.peers.clients.Store(address, client)
 		return client, nil
-	}
-	asked := time.Now()
-	one.mutex.Lock()
-	defer one.mutex.Unlock()
-	p.mutex.Lock()
-	client = p.clients[address]
-	p.mutex.Unlock()
-	if client != nil {
-		return client, nil
-	}
-	if one.failedAt.After(asked) { // Or all that wait would dial in turns.
-		return nil, one.err
-	}
-	conn, err := n.dialNode(address, kindCalls)
+	})
 	if err != nil {
-		one.failedAt, one.err = time.Now(), err
 		return nil, err
 	}
-	watched := &watchedConn{Conn: conn}
-	client = &peer{Client: rpc.NewClient(watched), conn: watched}
-	p.mutex.Lock()
-	defer p.mutex.Unlock()
-	p.clients[address] = client
-	return client, nil
+	return client.(*peer), nil
 }
 
 func (n *Node) dropClient(address string, client *peer) {
-	n.peers.mutex.Lock()
-	if n.peers.clients[address] == client {
-		delete(n.peers.clients, address)
-	}
-	n.peers.mutex.Unlock()
+	n.peers.clients.CompareAndDelete(address, client)
 	client.conn.Close()
 }
 
@@ -259,9 +236,8 @@ func (n *Node) serveOne(server *rpc.Server, conn net.Conn) {
 	var kind [1]byte
 	conn.SetReadDeadline(time.Now().Add(10 * time.Second))
 	if _, err := io.ReadFull(conn, kind[:]); err != nil {
-		if n.options.TLS.enabled() && !errors.Is(err, io.EOF) && time.Since(clock)-time.Duration(n.refusedAt.Load()) > time.Second {
-			n.refusedAt.Store(int64(time.Since(clock)))
-			slog.Warn("a connection to the port for nodes was refused", "from", conn.RemoteAddr(), "error", err)
+		if n.options.TLS.enabled() && !errors.Is(err, io.EOF) {
+			n.lines.Log("refused", slog.LevelWarn, "a connection to the port for nodes was refused", "from", conn.RemoteAddr(), "error", err)
 		}
 		return
 	}

@@ -19,16 +19,17 @@ import (
 )
 
 func caller(t *testing.T) *Node {
-	n := &Node{
-		transport: plainTransport(), stop: make(chan struct{}),
-		peers: peers{clients: map[string]*peer{}, dialing: map[string]*dialing{}},
-	}
+	n := &Node{transport: plainTransport(), stop: make(chan struct{})}
 	t.Cleanup(func() {
-		for _, client := range n.peers.clients {
-			client.Close()
-		}
+		n.peers.clients.Range(func(_, client any) bool { return client.(*peer).Close() == nil })
 	})
 	return n
+}
+
+// kept is the connection to an address, nil if there is none.
+func (n *Node) kept(address string) any {
+	client, _ := n.peers.clients.Load(address)
+	return client
 }
 
 func TestWaitersShareAFailureToConnect(t *testing.T) {
@@ -146,7 +147,7 @@ func TestASlowCallHarmsNoOthers(t *testing.T) {
 		return n.callAt(address, "Wait", milliseconds, new(int), limit)
 	}
 	check.OK(t, wait(0, time.Minute))
-	first := n.peers.clients[address]
+	first := n.kept(address)
 	other := make(chan error)
 	go func() { other <- wait(2000, time.Minute) }()
 	go func() {
@@ -159,9 +160,9 @@ func TestASlowCallHarmsNoOthers(t *testing.T) {
 			t.Fatalf("a slow call has cut others: %v", err)
 		}
 	}
-	check.FatalIf(t, n.peers.clients[address] != first, "the connection was replaced")
+	check.FatalIf(t, n.kept(address) != first, "the connection was replaced")
 	// Now nothing comes.
-	if err := wait(60000, 100*time.Millisecond); err == nil || n.peers.clients[address] != nil {
+	if err := wait(60000, 100*time.Millisecond); err == nil || n.kept(address) != nil {
 		t.Fatalf("a silent connection was kept: %v", err)
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/lni/dragonboat/v3"
+	"golang.org/x/sync/errgroup"
 
 	"varve.example/replicated/machine"
 	"varve.example/replicated/storage"
@@ -72,23 +73,31 @@ func (n *Node) prove() {
 	for n.wait(provePause) {
 		for shard := range n.leaders {
 			l := n.leaders[shard].Load()
-			if l == nil || l.leader == 0 || l.leader == l.replica || l.proved.Load() || trying[shard].Swap(true) {
-				continue
+			if l != nil && l.leader != 0 && l.leader != l.replica && !l.proved.Load() {
+				n.askLeader(uint64(shard), &trying[shard], n.round()*electionTicks/2, func() { l.proved.Store(true) })
 			}
-			go func() {
-				defer trying[shard].Store(false)
-				request, err := n.host.ReadIndex(clusterOf(uint64(shard)), n.round()*electionTicks/2)
-				if err != nil {
-					return
-				}
-				result := <-request.ResultC()
-				if result.Completed() {
-					l.proved.Store(true)
-				}
-				request.Release()
-			}()
 		}
 	}
+}
+
+// askLeader has a message go to the leader of a shard, and calls done if one comes back
+// in time. It does nothing while the last question has no answer yet.
+func (n *Node) askLeader(shard uint64, asking *atomic.Bool, limit time.Duration, done func()) {
+	if asking.Swap(true) {
+		return
+	}
+	go func() {
+		defer asking.Store(false)
+		request, err := n.host.ReadIndex(clusterOf(shard), limit)
+		if err != nil {
+			return
+		}
+		result := <-request.ResultC()
+		if result.Completed() {
+			done()
+		}
+		request.Release()
+	}()
 }
 
 // enter lets a request of a shard pass to this node's replica.
@@ -370,28 +379,21 @@ func (n *Node) transfer(shard, replica uint64) error {
 // holdAll has the requests of a shard wait on all nodes, those that stop too:
 // they may have some under way.
 func (n *Node) holdAll(h Hold) error {
-	var group sync.WaitGroup
-	var failure atomic.Pointer[error]
+	var group errgroup.Group
 	for _, number := range n.voters(h.Shard) {
 		last := n.lastOf(number)
 		if number == n.number || time.Since(last.at) >= silentAfter {
 			continue
 		}
-		group.Add(1)
-		go func() {
-			defer group.Done()
+		group.Go(func() error {
 			if err := n.call(number, "Hold", h, &struct{}{}, time.Second); err != nil && !last.status.Stopping {
-				err = fmt.Errorf("shard %d: node %d does not wait: %w", h.Shard, number, err)
-				failure.Store(&err)
+				return fmt.Errorf("shard %d: node %d does not wait: %w", h.Shard, number, err)
 			}
-		}()
+			return nil
+		})
 	}
 	n.hold(h)
-	group.Wait()
-	if err := failure.Load(); err != nil {
-		return *err
-	}
-	return nil
+	return group.Wait()
 }
 
 // hold has the requests of a shard wait here.
@@ -507,33 +509,24 @@ const streamSilence = 30 * time.Second
 // stream is streamHere of a node that serves the shard, or what there was at a
 // moment if that is not nil.
 func (n *Node) stream(shard uint64, at *moment, to io.Writer) (machine.Contents, error) {
-	if at != nil {
-		number := at.nodes[shard]
-		if number == n.number {
-			return n.streamHeld(shard, at.id, to)
-		}
-		record := n.Directory().Nodes[number]
-		if record == nil {
-			return machine.Contents{}, fmt.Errorf("there is no node %d", number)
-		}
-		conn, err := n.dialNode(record.Address, kindStream)
-		if err != nil {
-			return machine.Contents{}, err
-		}
-		return n.streamFrom(conn, shard, at.id, to)
-	}
-	if n.here(shard) != nil {
+	numbers, id := n.candidates(shard), uint64(0)
+	switch {
+	case at != nil && at.nodes[shard] == n.number:
+		return n.streamHeld(shard, at.id, to)
+	case at != nil:
+		numbers, id = []uint64{at.nodes[shard]}, at.id
+	case n.here(shard) != nil:
 		return n.streamHere(shard, to)
 	}
 	err := fmt.Errorf("no node serves shard %d", shard)
-	for _, number := range n.candidates(shard) {
+	for _, number := range numbers {
 		record := n.Directory().Nodes[number]
 		if record == nil {
 			continue
 		}
 		var conn net.Conn
 		if conn, err = n.dialNode(record.Address, kindStream); err == nil {
-			return n.streamFrom(conn, shard, 0, to)
+			return n.streamFrom(conn, shard, id, to)
 		}
 	}
 	return machine.Contents{}, err

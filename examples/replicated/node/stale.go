@@ -3,6 +3,7 @@ package node
 
 import (
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"varve.example/replicated/storage"
@@ -47,33 +48,14 @@ func (n *Node) refreshPause() time.Duration {
 
 // refresh keeps the replicas here known to be current while they have leaders.
 func (n *Node) refresh() {
-	busy := make([]chan struct{}, n.Shards()+1)
-	for shard := range busy {
-		busy[shard] = make(chan struct{}, 1)
-	}
+	asking := make([]atomic.Bool, n.Shards()+1)
 	for n.wait(n.refreshPause()) {
 		for shard := uint64(1); shard <= n.Shards(); shard++ {
 			if age := n.age(shard); n.voting(shard) == nil || age >= 0 && age < n.refreshPause() {
 				continue
 			}
-			select {
-			case busy[shard] <- struct{}{}:
-			default:
-				continue // The last question has no answer yet.
-			}
-			go func() {
-				defer func() { <-busy[shard] }()
-				asked := time.Since(clock)
-				request, err := n.host.ReadIndex(clusterOf(shard), n.round()*electionTicks)
-				if err != nil {
-					return
-				}
-				result := <-request.ResultC()
-				if result.Completed() {
-					n.noteCurrent(shard, asked)
-				}
-				request.Release()
-			}()
+			asked := time.Since(clock)
+			n.askLeader(shard, &asking[shard], n.round()*electionTicks, func() { n.noteCurrent(shard, asked) })
 		}
 	}
 }

@@ -53,6 +53,14 @@ func (p *page) value(name, labels string, value interface{}) {
 	fmt.Fprintf(p, "%s%s %v\n", name, labels, value)
 }
 
+// gauges are of nodes or shards.
+func (p *page) gauges(name, label, help string, of []uint64, value func(uint64) any) {
+	p.describe(name, "gauge", help)
+	for _, number := range of {
+		p.value(name, fmt.Sprintf(`%s="%d"`, label, number), value(number))
+	}
+}
+
 func (p *page) histogram(name, labels string, l *latencies) {
 	total := uint64(0)
 	for i := range l.buckets {
@@ -79,54 +87,49 @@ func (n *Node) Metrics() string {
 	var p page
 	d := n.Directory()
 	own := n.status()
-	p.describe("varve_node_up_seconds", "gauge", "Time since the node was started.")
-	p.value("varve_node_up_seconds", "", time.Since(n.started).Seconds())
-	p.describe("varve_node_ready", "gauge", "Whether the node is ready for clients.")
-	p.value("varve_node_ready", "", number(n.Ready() == nil))
-	p.describe("varve_directory_revision", "gauge", "Revision of the directory that this node knows.")
-	p.value("varve_directory_revision", "", d.Revision)
-	p.describe("varve_directory_settled", "gauge", "Whether all replicas are where they belong.")
-	p.value("varve_directory_settled", "", number(d.settled()))
-	p.describe("varve_nodes", "gauge", "Nodes of the cluster.")
-	p.value("varve_nodes", "", len(d.Nodes))
-	p.describe("varve_node_alive", "gauge", "Whether this node has heard of another one lately.")
-	for _, other := range d.numbers() {
-		p.value("varve_node_alive", fmt.Sprintf(`node="%d"`, other), number(n.alive(other)))
+	for _, one := range []struct {
+		name, help string
+		value      any
+	}{
+		{"varve_node_up_seconds", "Time since the node was started.", time.Since(n.started).Seconds()},
+		{"varve_node_ready", "Whether the node is ready for clients.", number(n.Ready() == nil)},
+		{"varve_directory_revision", "Revision of the directory that this node knows.", d.Revision},
+		{"varve_directory_settled", "Whether all replicas are where they belong.", number(d.settled())},
+		{"varve_nodes", "Nodes of the cluster.", len(d.Nodes)},
+	} {
+		p.describe(one.name, "gauge", one.help)
+		p.value(one.name, "", one.value)
 	}
+	p.gauges("varve_node_alive", "node", "Whether this node has heard of another one lately.", d.numbers(),
+		func(other uint64) any { return number(n.alive(other)) })
 	p.describe("varve_snapshots_total", "counter", "Snapshots that were sent to other nodes or received.")
 	p.value("varve_snapshots_total", `direction="sent"`, n.events.sent.Load())
 	p.value("varve_snapshots_total", `direction="received"`, n.events.received.Load())
 
 	shards := sortedKeys(d.Places)
-	p.describe("varve_shard_leader_node", "gauge", "Node that leads the shard, 0 if not known.")
-	for _, shard := range shards {
-		p.value("varve_shard_leader_node", fmt.Sprintf(`shard="%d"`, shard), n.leaderNode(shard))
-	}
-	p.describe("varve_shard_replicas", "gauge", "Replicas of the shard that vote.")
-	for _, shard := range shards {
-		p.value("varve_shard_replicas", fmt.Sprintf(`shard="%d"`, shard), len(n.voters(shard)))
-	}
+	p.gauges("varve_shard_leader_node", "shard", "Node that leads the shard, 0 if not known.", shards,
+		func(shard uint64) any { return n.leaderNode(shard) })
+	p.gauges("varve_shard_replicas", "shard", "Replicas of the shard that vote.", shards,
+		func(shard uint64) any { return len(n.voters(shard)) })
 	for _, one := range []struct {
-		name, kind, help string
-		value            func(shard uint64, s ShardStatus) interface{}
+		name, help string
+		value      func(shard uint64, s ShardStatus) any
 	}{
-		{"varve_replica_is_leader", "gauge", "Whether this node leads the shard.",
-			func(_ uint64, s ShardStatus) interface{} { return number(s.Leader == s.Replica) }},
-		{"varve_replica_applied_index", "gauge", "Index of the last entry that this node's replica has applied.",
-			func(_ uint64, s ShardStatus) interface{} { return s.Applied }},
-		{"varve_replica_lag_entries", "gauge", "Entries that another replica has applied and this node's has not.",
-			func(shard uint64, s ShardStatus) interface{} { return n.lag(shard, s.Applied) }},
-		{"varve_replica_age_seconds", "gauge", "Time since this node's replica had all acknowledged updates for certain; below 0 if not known.",
-			func(shard uint64, _ ShardStatus) interface{} { return n.age(shard).Seconds() }},
-		{"varve_replica_bytes", "gauge", "Bytes of tables of this node's replica.",
-			func(_ uint64, s ShardStatus) interface{} { return s.Bytes }},
-		{"varve_replica_written_bytes_per_second", "gauge", "Bytes that are written to this node's replica in a second, averaged over minutes.",
-			func(_ uint64, s ShardStatus) interface{} { return s.Rate }},
+		{"varve_replica_is_leader", "Whether this node leads the shard.",
+			func(_ uint64, s ShardStatus) any { return number(s.Leader == s.Replica) }},
+		{"varve_replica_applied_index", "Index of the last entry that this node's replica has applied.",
+			func(_ uint64, s ShardStatus) any { return s.Applied }},
+		{"varve_replica_lag_entries", "Entries that another replica has applied and this node's has not.",
+			func(shard uint64, s ShardStatus) any { return n.lag(shard, s.Applied) }},
+		{"varve_replica_age_seconds", "Time since this node's replica had all acknowledged updates for certain; below 0 if not known.",
+			func(shard uint64, _ ShardStatus) any { return n.age(shard).Seconds() }},
+		{"varve_replica_bytes", "Bytes of tables of this node's replica.",
+			func(_ uint64, s ShardStatus) any { return s.Bytes }},
+		{"varve_replica_written_bytes_per_second", "Bytes that are written to this node's replica in a second, averaged over minutes.",
+			func(_ uint64, s ShardStatus) any { return s.Rate }},
 	} {
-		p.describe(one.name, one.kind, one.help)
-		for _, shard := range sortedKeys(own.Shards) {
-			p.value(one.name, fmt.Sprintf(`shard="%d"`, shard), one.value(shard, own.Shards[shard]))
-		}
+		p.gauges(one.name, "shard", one.help, sortedKeys(own.Shards),
+			func(shard uint64) any { return one.value(shard, own.Shards[shard]) })
 	}
 	for _, kind := range []struct {
 		name, help string

@@ -7,6 +7,7 @@ package resp
 import (
 	"bytes"
 	"fmt"
+	"strconv"
 )
 
 // Limits of one request. A request over a limit is a protocol error.
@@ -301,24 +302,15 @@ func cutQuoted(line []byte) (text, rest []byte, closed bool) {
 			if c = line[i]; quote == '"' {
 				if at := bytes.IndexByte([]byte("nrtba"), c); at >= 0 {
 					c = "\n\r\t\b\a"[at]
-				} else if c == 'x' && i+2 < len(line) && isHex(line[i+1]) && isHex(line[i+2]) {
-					c = hexValue(line[i+1])<<4 | hexValue(line[i+2])
-					i += 2
+				} else if c == 'x' && i+2 < len(line) {
+					if value, err := strconv.ParseUint(string(line[i+1:i+3]), 16, 8); err == nil {
+						c = byte(value)
+						i += 2
+					}
 				}
 			}
 		}
 		text = append(text, c)
 	}
 	return nil, nil, false
-}
-
-func isHex(c byte) bool {
-	return c >= '0' && c <= '9' || c|0x20 >= 'a' && c|0x20 <= 'f'
-}
-
-func hexValue(c byte) byte {
-	if c <= '9' {
-		return c - '0'
-	}
-	return c | 0x20 - 'a' + 10
 }

@@ -40,9 +40,7 @@ func OpenNode(engine Engine, shards int) (*Node, error) {
 	recorded, err := n.record(shardsKey)
 	if err == nil && recorded == "" {
 		recorded = strconv.Itoa(shards)
-		if err = n.setRecord(formatKey, format); err == nil {
-			err = n.setRecord(shardsKey, recorded)
-		}
+		err = n.setRecords(map[string]string{formatKey: format, shardsKey: recorded})
 	}
 	var found string
 	if err == nil {
@@ -73,10 +71,7 @@ func (n *Node) Record(key string) (string, error) {
 func (n *Node) SetRecord(key, value string) error {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
-	if value != "" {
-		return n.setRecord(key, value)
-	}
-	return n.removeRecord(key)
+	return n.setRecords(map[string]string{key: value})
 }
 
 // SetRecords records texts in one write: after a crash all of them are there,
@@ -87,15 +82,7 @@ func (n *Node) SetRecords(texts map[string]string) error {
 	if len(texts) == 0 {
 		return nil
 	}
-	var batch Batch
-	batch.Reset()
-	for key, text := range texts {
-		batch.Put(key, []byte(text))
-	}
-	if err := n.names.Write(batch.Bytes()); err != nil {
-		return err
-	}
-	return n.names.Sync()
+	return n.setRecords(texts)
 }
 
 // Records are those whose keys have a prefix.
@@ -133,20 +120,10 @@ func (n *Node) Records(prefix string) (map[string]string, error) {
 func (n *Node) Forget(shard uint64) error {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
-	if err := n.removeRecord(shardKey(shard)); err != nil {
+	if err := n.setRecords(map[string]string{shardKey(shard): ""}); err != nil {
 		return err
 	}
 	return n.dropOthers(shard, "")
-}
-
-func (n *Node) removeRecord(key string) error {
-	var batch Batch
-	batch.Reset()
-	batch.Add(AppendDelete(nil, "", []byte(key)), 1)
-	if err := n.names.Write(batch.Bytes()); err != nil {
-		return err
-	}
-	return n.names.Sync()
 }
 
 func (n *Node) record(key string) (string, error) {
@@ -157,10 +134,16 @@ func (n *Node) record(key string) (string, error) {
 	return string(values[0]), nil
 }
 
-func (n *Node) setRecord(key, value string) error {
+func (n *Node) setRecords(texts map[string]string) error {
 	var batch Batch
 	batch.Reset()
-	batch.Put(key, []byte(value))
+	for key, text := range texts {
+		if text == "" {
+			batch.Delete([]byte(key))
+		} else {
+			batch.Put(key, []byte(text))
+		}
+	}
 	if err := n.names.Write(batch.Bytes()); err != nil {
 		return err
 	}
@@ -193,7 +176,7 @@ func (n *Node) Open(shard uint64) (Database, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := n.setRecord(shardKey(shard), name); err != nil {
+	if err := n.setRecords(map[string]string{shardKey(shard): name}); err != nil {
 		db.Close()
 		return nil, err
 	}
@@ -241,7 +224,7 @@ func (n *Node) Beside(shard uint64) (Database, string, error) {
 func (n *Node) Adopt(shard uint64, name string) error {
 	n.mutex.Lock()
 	defer n.mutex.Unlock()
-	return n.setRecord(shardKey(shard), name)
+	return n.setRecords(map[string]string{shardKey(shard): name})
 }
 
 // DropOthers removes what is of a shard but not its database, and is closed.

@@ -83,14 +83,12 @@ func OpenEngine(dir string, options Options) (Engine, error) {
 		C.varve_write_buffer_manager_destroy(manager) // The databases keep it.
 		C.varve_options_set_cache_index_and_filter_blocks(o, 1)
 	}
-	root := C.CString(dir)
-	defer C.free(unsafe.Pointer(root))
-	var message *C.char
-	catalog := C.varve_catalog_open(o, root, &message)
+	var catalog *C.varve_catalog_t
+	err := withName(dir, func(dir *C.char, message **C.char) { catalog = C.varve_catalog_open(o, dir, message) })
 	if catalog == nil {
 		C.varve_cache_destroy(cache)
 		C.varve_statistics_destroy(statistics)
-		return nil, takeError(message)
+		return nil, err
 	}
 	e := &varveEngine{
 		cache: cache, statistics: statistics,
@@ -107,13 +105,18 @@ func Version() string { return "varve " + C.GoString(C.varve_version()) }
 
 func (e *varveEngine) Describe() string { return Version() }
 
-func (e *varveEngine) Create(name string) (Database, error) {
+// withName calls C with a name, and makes an error of its message.
+func withName(name string, call func(name *C.char, message **C.char)) error {
 	text := C.CString(name)
 	defer C.free(unsafe.Pointer(text))
 	var message *C.char
-	C.varve_catalog_create_db(e.catalog, text, &message)
-	if message != nil {
-		return nil, takeError(message)
+	call(text, &message)
+	return takeError(message)
+}
+
+func (e *varveEngine) Create(name string) (Database, error) {
+	if err := withName(name, func(name *C.char, message **C.char) { C.varve_catalog_create_db(e.catalog, name, message) }); err != nil {
+		return nil, err
 	}
 	db, err := e.findExisting(name)
 	if err != nil {
@@ -122,12 +125,9 @@ func (e *varveEngine) Create(name string) (Database, error) {
 	return &varveDatabase{e, name, db}, nil
 }
 
-func (e *varveEngine) find(name string) (*C.varve_t, error) {
-	text := C.CString(name)
-	defer C.free(unsafe.Pointer(text))
-	var message *C.char
-	db := C.varve_catalog_find(e.catalog, text, &message)
-	return db, takeError(message)
+func (e *varveEngine) find(name string) (db *C.varve_t, err error) {
+	err = withName(name, func(name *C.char, message **C.char) { db = C.varve_catalog_find(e.catalog, name, message) })
+	return db, err
 }
 
 // findExisting is find where it is an error that there is none.
@@ -148,11 +148,7 @@ func (e *varveEngine) Open(name string) (Database, error) {
 }
 
 func (e *varveEngine) Drop(name string) error {
-	text := C.CString(name)
-	defer C.free(unsafe.Pointer(text))
-	var message *C.char
-	C.varve_catalog_drop_db(e.catalog, text, &message)
-	return takeError(message)
+	return withName(name, func(name *C.char, message **C.char) { C.varve_catalog_drop_db(e.catalog, name, message) })
 }
 
 func (e *varveEngine) List() ([]string, error) {

@@ -84,17 +84,17 @@ func (e *varveEngine) Trace(path string, length time.Duration, stop <-chan struc
 	defer e.tracing.Unlock()
 	options := C.varve_traceoptions_create()
 	defer C.varve_traceoptions_destroy(options)
-	text := C.CString(path)
-	defer C.free(unsafe.Pointer(text))
-	var message *C.char
-	C.varve_trace_start(options, C.varve_trace_chrome, text, &message)
-	if message != nil {
-		return takeError(message)
+	err := withName(path, func(path *C.char, message **C.char) {
+		C.varve_trace_start(options, C.varve_trace_chrome, path, message)
+	})
+	if err != nil {
+		return err
 	}
 	select {
 	case <-stop:
 	case <-time.After(length):
 	}
+	var message *C.char
 	C.varve_trace_stop(&message)
 	return takeError(message)
 }
