@@ -31,7 +31,6 @@ type load struct {
 	mutex      sync.Mutex
 	latencies  map[string][]time.Duration
 	failures   []string
-	reconnects int
 	unanswered int // Requests under way when a connection was closed.
 	written    map[string]string
 }

@@ -9,7 +9,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"math"
 	"strings"
 	"testing"
 
@@ -207,8 +206,8 @@ func FuzzSplitLine(f *testing.F) {
 func TestWritesAnswers(t *testing.T) {
 	large := strings.Repeat("v", 100000)
 	for version, want := range map[int]string{
-		2: "+OK\r\n-ERR a  b\r\n:-7\r\n$1\r\nx\r\n$-1\r\n:1\r\n:0\r\n$3\r\n1.5\r\n$3\r\ninf\r\n$1\r\nt\r\n*2\r\n*2\r\n*1\r\n",
-		3: "+OK\r\n-ERR a  b\r\n:-7\r\n$1\r\nx\r\n_\r\n#t\r\n#f\r\n,1.5\r\n,inf\r\n=5\r\ntxt:t\r\n*2\r\n%1\r\n~1\r\n",
+		2: "+OK\r\n-ERR a  b\r\n:-7\r\n$1\r\nx\r\n$-1\r\n$1\r\nt\r\n*2\r\n*2\r\n*1\r\n",
+		3: "+OK\r\n-ERR a  b\r\n:-7\r\n$1\r\nx\r\n_\r\n=5\r\ntxt:t\r\n*2\r\n%1\r\n~1\r\n",
 	} {
 		var out bytes.Buffer
 		w := NewWriter(&out)
@@ -218,10 +217,6 @@ func TestWritesAnswers(t *testing.T) {
 		w.Int(-7)
 		w.BulkString("x")
 		w.Null()
-		w.Bool(true)
-		w.Bool(false)
-		w.Double(1.5)
-		w.Double(math.Inf(1))
 		w.Verbatim("t")
 		w.Array(2)
 		w.Map(1)
@@ -233,9 +228,6 @@ func TestWritesAnswers(t *testing.T) {
 		w.Mute(false)
 		if err := w.Flush(); err != nil || out.String() != want {
 			t.Errorf("%v %q", err, out.String())
-		}
-		if uint64(len(want)) != w.Written() {
-			t.Error(w.Written())
 		}
 	}
 }
@@ -265,7 +257,7 @@ func TestAnswersOfAllKindsAreSentWhileTheyAreMade(t *testing.T) {
 	text := strings.Repeat("x", 3000)
 	for name, answer := range map[string]func(){
 		"verbatim": func() { w.Verbatim(text) }, "array": func() { w.Array(0) }, "null": w.Null, "null array": w.NullArray,
-		"bool": func() { w.Bool(true) }, "double": func() { w.Double(1.5) }, "map": func() { w.Map(0) }, "set": func() { w.Set(0) },
+		"map": func() { w.Map(0) }, "set": func() { w.Set(0) },
 	} {
 		for i := 0; i < 20000; i++ {
 			answer()

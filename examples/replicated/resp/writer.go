@@ -3,7 +3,6 @@ package resp
 
 import (
 	"io"
-	"math"
 	"strconv"
 )
 
@@ -18,7 +17,6 @@ type Writer struct {
 	err     error
 	version int
 	muted   bool
-	written uint64
 }
 
 // NewWriter returns one for version 2 of the protocol.
@@ -33,9 +31,6 @@ func (w *Writer) SetVersion(version int) { w.version = version }
 // Mute drops answers until it is called again.
 func (w *Writer) Mute(muted bool) { w.muted = muted }
 
-// Written is the number of bytes that were passed to the connection.
-func (w *Writer) Written() uint64 { return w.written }
-
 // Flush passes all answers to the connection. It returns the first error.
 func (w *Writer) Flush() error {
 	if len(w.buffer) > 0 {
@@ -49,9 +44,7 @@ func (w *Writer) Flush() error {
 
 func (w *Writer) pass(bytes []byte) {
 	if w.err == nil {
-		var count int
-		count, w.err = w.to.Write(bytes)
-		w.written += uint64(count)
+		_, w.err = w.to.Write(bytes)
 	}
 }
 
@@ -148,33 +141,6 @@ func (w *Writer) NullArray() {
 		w.text("*-1\r\n")
 	} else {
 		w.text("_\r\n")
-	}
-}
-
-// Bool answers 1 or 0, or true or false from version 3 on.
-func (w *Writer) Bool(value bool) {
-	switch {
-	case w.version >= 3 && value:
-		w.text("#t\r\n")
-	case w.version >= 3:
-		w.text("#f\r\n")
-	case value:
-		w.Int(1)
-	default:
-		w.Int(0)
-	}
-}
-
-// Double answers with a number that may have a fraction.
-func (w *Writer) Double(value float64) {
-	text := strconv.FormatFloat(value, 'g', 17, 64)
-	if math.IsInf(value, 0) {
-		text = map[bool]string{true: "inf", false: "-inf"}[value > 0]
-	}
-	if w.version < 3 {
-		w.BulkString(text)
-	} else {
-		w.line(',', text)
 	}
 }
 
