@@ -14,15 +14,14 @@ import (
 
 	sm "github.com/lni/dragonboat/v3/statemachine"
 
+	"varve.example/replicated/check"
 	"varve.example/replicated/storage"
 )
 
 func showReplies(t testing.TB, entry sm.Entry) string {
 	t.Helper()
 	replies, err := ParseReplies(entry.Result.Data)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	var texts []string
 	for _, reply := range replies {
 		switch reply.Kind {

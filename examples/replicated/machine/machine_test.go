@@ -21,6 +21,7 @@ import (
 
 	sm "github.com/lni/dragonboat/v3/statemachine"
 
+	"varve.example/replicated/check"
 	"varve.example/replicated/storage"
 )
 
@@ -48,9 +49,7 @@ func open(t testing.TB, dir string) *fixture {
 
 func (f *fixture) must(err error) {
 	f.t.Helper()
-	if err != nil {
-		f.t.Fatal(err)
-	}
+	check.OK(f.t, err)
 }
 
 func (f *fixture) close() {
@@ -114,9 +113,7 @@ func (f *fixture) get(keys ...string) []string {
 
 func (f *fixture) expect(what string, got, want interface{}) {
 	f.t.Helper()
-	if fmt.Sprint(got) != fmt.Sprint(want) {
-		f.t.Fatalf("%s: got %v, want %v", what, got, want)
-	}
+	check.FatalIf(f.t, fmt.Sprint(got) != fmt.Sprint(want), "%s: got %v, want %v", what, got, want)
 }
 
 func (f *fixture) summary() Summary {
@@ -150,13 +147,9 @@ func TestCountsWhatIsWrittenAndStored(t *testing.T) {
 	f.must(f.machine.db.Flush())
 	size, err := f.machine.Size()
 	f.must(err)
-	if size == 0 {
-		t.Fatal("nothing is stored")
-	}
+	check.FatalIf(t, size == 0, "nothing is stored")
 	f.must(f.machine.Close())
-	if _, err := f.machine.Size(); err == nil {
-		t.Fatal("the size of a closed machine")
-	}
+	check.FatalIf(t, check.Err(f.machine.Size()) == nil, "the size of a closed machine")
 }
 
 func TestDeletesSayWhatWasThereInOrder(t *testing.T) {
@@ -271,9 +264,7 @@ func TestDamagedSnapshotsChangeNothing(t *testing.T) {
 			damaged[random.Intn(len(damaged))] ^= 1 << random.Intn(8)
 		}
 		err := to.machine.RecoverFromSnapshot(bytes.NewReader(damaged), nil)
-		if !errors.Is(err, errDamaged) {
-			t.Fatalf("%d: %v", i, err)
-		}
+		check.FatalIf(t, !errors.Is(err, errDamaged), "%d: %v", i, err)
 		to.expect("summary", to.summary(), want)
 	}
 	to = to.reopen()
@@ -417,22 +408,16 @@ func TestIsAPrefixWhenKilled(t *testing.T) {
 		child.Env = append(os.Environ(), killedDir+"="+dir)
 		var told bytes.Buffer
 		child.Stdout = &told
-		if err := child.Start(); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, child.Start())
 		time.Sleep(time.Second)
 		child.Process.Kill()
 		child.Wait()
 		lines := strings.Fields(told.String())
 		f := open(t, dir)
-		if len(lines) < 2 {
-			t.Fatal("it never came to a sync")
-		}
+		check.FatalIf(t, len(lines) < 2, "it never came to a sync")
 		var synced uint64
 		fmt.Sscan(lines[len(lines)-2], &synced)
-		if f.index < synced {
-			t.Fatalf("applied %d, but %d was synced", f.index, synced)
-		}
+		check.FatalIf(t, f.index < synced, "applied %d, but %d was synced", f.index, synced)
 		f.expect("entries", f.summary().Entries, min(f.index, 1000))
 		for i := uint64(1); i <= min(f.index, 1000); i++ {
 			newest := f.index - (f.index-i)%1000
@@ -472,9 +457,7 @@ func BenchmarkUpdate(b *testing.B) {
 					entries[i].Index = uint64(at + i + 1)
 					entries[i].Cmd = AppendPut(NewProposal(nil, noon), key[:], make([]byte, 100), 0)
 				}
-				if _, err := f.machine.Update(entries); err != nil {
-					b.Fatal(err)
-				}
+				check.OK(b, check.Err(f.machine.Update(entries)))
 			}
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N), "ns/entry")
 		})

@@ -18,6 +18,7 @@ import (
 	"testing"
 	"time"
 
+	"varve.example/replicated/check"
 	"varve.example/replicated/machine"
 	"varve.example/replicated/storage"
 )
@@ -25,9 +26,7 @@ import (
 func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for end := time.Now().Add(2 * time.Minute); !done(); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("not in time: ", what)
-		}
+		check.FatalIf(t, time.Now().After(end), "not in time: %v", what)
 	}
 }
 
@@ -77,38 +76,26 @@ func startAll(t *testing.T, peers map[uint64]string) []*Node {
 
 func asText(t *testing.T, of interface{}) string {
 	text, err := json.Marshal(of)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return string(text)
 }
 
 // prepare makes the directory of a node of one shard, which has not run yet.
 func prepare(t *testing.T, dir string, me identity, texts map[string]string) {
 	t.Helper()
-	if err := writeFile(filepath.Join(dir, identityFile), me); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, writeFile(filepath.Join(dir, identityFile), me))
 	engine, err := storage.OpenEngine(filepath.Join(dir, "data"), storage.DefaultOptions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	records, err := storage.OpenNode(engine, 1)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer records.Close()
-	if err := records.SetRecords(texts); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, records.SetRecords(texts))
 }
 
 func put(t *testing.T, n *Node, key string) {
 	t.Helper()
 	updates := machine.AppendPut(machine.NewProposal(nil, 1), []byte(key), []byte("value"), 0)
-	if _, err := n.Propose(1, updates); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, check.Err(n.Propose(1, updates)))
 }
 
 // checkKeeps checks that the node has its replicas and the entry still.
@@ -149,9 +136,7 @@ func TestTheDirectoryOfAnotherClusterIsNotFollowed(t *testing.T) {
 		told := lost.status()
 		told.Node, told.Token, told.Newer = 4, "4", foreign
 		var reply Status
-		if err := lost.callAt(n.options.Address, "Exchange", told, &reply, time.Second); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, lost.callAt(n.options.Address, "Exchange", told, &reply, time.Second))
 		if (reply.Refused == "") != (name == DefaultCluster) || (name != DefaultCluster && reply.Newer != nil) {
 			t.Fatalf("the answer to cluster %s: %+v", name, reply)
 		}
@@ -177,9 +162,7 @@ func TestRequestsOfAnotherClusterAreRefused(t *testing.T) {
 	for cluster, served := range map[string]bool{"theirs": false, "ours": false, "ours" + slotsMark: true} {
 		theirs.cluster = cluster
 		conn, err := theirs.dialNode(n.options.Address, kindStream)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		defer conn.Close()
 		conn.Write([]byte(theirs.streamRequest(1, 0)))
 		conn.SetReadDeadline(time.Now().Add(10 * time.Second))
@@ -220,17 +203,13 @@ func TestAnEmptyDirectoryIsNotANewNodeByItself(t *testing.T) {
 	options := Options{ID: 1, Address: address, Peers: map[uint64]string{1: address}, Shards: 1, Replicas: 1, Dir: t.TempDir()}
 	options.RoundMS, options.SnapshotEntries, options.Timeout = 20, 1000, 5*time.Second
 	_, err := Start(options)
-	if err == nil || !strings.Contains(err.Error(), "--create") || !strings.Contains(err.Error(), "--join") {
-		t.Fatal(err)
-	}
+	check.FatalIf(t, err == nil || !strings.Contains(err.Error(), "--create") || !strings.Contains(err.Error(), "--join"), "%v", err)
 	if _, err := os.Stat(filepath.Join(options.Dir, identityFile)); !os.IsNotExist(err) {
 		t.Fatal("an identity was recorded: ", err)
 	}
 	for _, options.Create = range []bool{true, false} { // Later starts do without.
 		n, err := Start(options)
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		n.Stop()
 	}
 }
@@ -238,9 +217,7 @@ func TestAnEmptyDirectoryIsNotANewNodeByItself(t *testing.T) {
 func TestADirectoryOfAnOlderProgramGoesOn(t *testing.T) {
 	address := freeAddress(t)
 	options := Options{ID: 1, Address: address, Peers: map[uint64]string{1: address}, Shards: 1, Replicas: 1, Dir: t.TempDir()}
-	if err := writeFile(filepath.Join(options.Dir, identityFile), identity{Number: 1, Shards: 1, Token: "token"}); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, writeFile(filepath.Join(options.Dir, identityFile), identity{Number: 1, Shards: 1, Token: "token"}))
 	n := startNode(t, options)
 	defer n.Stop()
 	awaitDirectory(t, n)
@@ -249,9 +226,7 @@ func TestADirectoryOfAnOlderProgramGoesOn(t *testing.T) {
 	}
 	join := startNode(t, Options{Address: freeAddress(t), Join: address, Dir: t.TempDir()})
 	defer join.Stop()
-	if join.cluster != "" {
-		t.Fatal("a node that joins has the name ", join.cluster)
-	}
+	check.FatalIf(t, join.cluster != "", "a node that joins has the name %v", join.cluster)
 }
 
 // As if its disk had been missing when it could reach nobody.
@@ -288,9 +263,7 @@ func TestANodeThatHasLostItsDirectoryEnds(t *testing.T) {
 	nodes[0].mutex.RLock()
 	last := nodes[0].heardOf[3]
 	nodes[0].mutex.RUnlock()
-	if contains(tokens(), "another") || last.status.Token == "another" {
-		t.Fatal("it has taken the other one's place")
-	}
+	check.FatalIf(t, contains(tokens(), "another") || last.status.Token == "another", "it has taken the other one's place")
 	var reply Status
 	if err := nodes[1].callAt(peers[1], "Exchange", n.status(), &reply, time.Second); err != nil || reply.Refused == "" {
 		t.Fatalf("%+v %v", reply, err)
@@ -298,9 +271,7 @@ func TestANodeThatHasLostItsDirectoryEnds(t *testing.T) {
 	// The leader of the directory does not replace a token, whatever it has heard.
 	d := nodes[0].Directory().copy()
 	d.Nodes[1].Token = "older"
-	if nodes[0].introduce(d) || d.Nodes[1].Token != "older" {
-		t.Fatal("the token was replaced")
-	}
+	check.FatalIf(t, nodes[0].introduce(d) || d.Nodes[1].Token != "older", "the token was replaced")
 	if d.Nodes[1].Token = ""; !nodes[0].introduce(d) || d.Nodes[1].Token != nodes[0].token {
 		t.Fatal("the token was not recorded")
 	}
@@ -339,13 +310,9 @@ func TestAnInterruptedFirstStartIsContinued(t *testing.T) {
 			})
 		}
 		all, err := third.storage.Records(replicaKey)
-		if err != nil || len(all) != 2 {
-			t.Fatal(all, err)
-		}
+		check.FatalIf(t, err != nil || len(all) != 2, "%v %v", all, err)
 		for _, text := range all {
-			if !strings.Contains(text, peers[1]) {
-				t.Fatal("it has joined: ", text)
-			}
+			check.FatalIf(t, !strings.Contains(text, peers[1]), "it has joined: %v", text)
 		}
 	}
 }
@@ -366,24 +333,16 @@ func TestAMemberThatNobodyWantsIsTakenOut(t *testing.T) {
 	t.Parallel()
 	n := single(t, Options{Shards: 2})
 	before, _, err := n.members(n.Directory(), 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	// A change that was given up is done late.
 	late := Membership{Shard: 2, Kind: addObserver, Replica: firstReplica + 7, Address: "127.0.0.1:1", After: before.Change}
-	if err := (&Service{n}).Change(late, nil); err != nil {
-		t.Fatal(err)
-	}
-	if !n.Directory().settled() {
-		t.Fatal("it is not settled")
-	}
+	check.OK(t, (&Service{n}).Change(late, nil))
+	check.FatalIf(t, !n.Directory().settled(), "it is not settled")
 	await(t, "the member is out", func() bool {
 		now, _, err := n.members(n.Directory(), 2)
 		return err == nil && now.Removed[late.Replica] && len(now.Observers) == 0
 	})
-	if n.here(2) == nil || len(n.Directory().Places[2].Replicas) != 1 {
-		t.Fatal("more than that was removed")
-	}
+	check.FatalIf(t, n.here(2) == nil || len(n.Directory().Places[2].Replicas) != 1, "more than that was removed")
 }
 
 func TestANodeThatWasRemovedLosesWhatItLeads(t *testing.T) {
@@ -417,17 +376,11 @@ func TestRemovingNeedsToHearOthers(t *testing.T) {
 	d := newDirectory(testPeers(5), 1, 3)
 	n := &Node{number: 1, heardOf: map[uint64]heard{5: {at: time.Now()}}} // 5 is to go.
 	for _, number := range []uint64{2, 3} {
-		if n.hearsOthers(d, 5) {
-			t.Fatalf("%v are enough", n.heardOf)
-		}
+		check.FatalIf(t, n.hearsOthers(d, 5), "%v are enough", n.heardOf)
 		n.heardOf[number] = heard{at: time.Now()}
 	}
-	if !n.hearsOthers(d, 5) {
-		t.Fatal("two of three are not enough")
-	}
-	if !n.hearsOthers(newDirectory(testPeers(2), 1, 1), 2) {
-		t.Fatal("the other one of two cannot be removed")
-	}
+	check.FatalIf(t, !n.hearsOthers(d, 5), "two of three are not enough")
+	check.FatalIf(t, !n.hearsOthers(newDirectory(testPeers(2), 1, 1), 2), "the other one of two cannot be removed")
 }
 
 // fullEngine has a disk that can be full.
@@ -455,9 +408,7 @@ func (d fullDatabase) Write(batch []byte) error {
 
 func TestADirectoryIsFollowedOnceItIsRecorded(t *testing.T) {
 	engine, err := storage.OpenEngine(filepath.Join(t.TempDir(), "data"), storage.DefaultOptions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	full := &atomic.Bool{}
 	n := &Node{}
 	if n.storage, err = storage.OpenNode(fullEngine{engine, full}, 1); err != nil {

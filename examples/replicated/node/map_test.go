@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"varve.example/replicated/check"
 	"varve.example/replicated/redis"
 )
 
@@ -38,13 +39,9 @@ func (n *Node) hear(number uint64, announce string, leads bool, ago time.Duratio
 
 func checkOwner(t *testing.T, m redis.ClusterMap, owner uint64, nodes int) {
 	t.Helper()
-	if len(m.Nodes) != nodes || len(m.Shards) != 2 {
-		t.Fatalf("%+v", m)
-	}
+	check.FatalIf(t, len(m.Nodes) != nodes || len(m.Shards) != 2, "%+v", m)
 	for _, one := range m.Shards {
-		if one.Owner != owner {
-			t.Fatalf("not node %d: %+v", owner, m)
-		}
+		check.FatalIf(t, one.Owner != owner, "not node %d: %+v", owner, m)
 	}
 }
 
@@ -82,25 +79,19 @@ func TestAClientIsNotSentBackToTheSameAddress(t *testing.T) {
 
 func TestANodeThatStopsOwnsNothing(t *testing.T) {
 	n := listener1()
-	if n.SendsAway() {
-		t.Fatal("there is nobody")
-	}
+	check.FatalIf(t, n.SendsAway(), "there is nobody")
 	n.hear(2, "two:2", false, 0)
 	n.hear(3, "three:3", false, 0)
 	checkOwner(t, n.Map(), 1, 3)
 	n.stopping.Store(true)
 	checkOwner(t, n.Map(), 2, 3)
 	m := n.Map()
-	if contains(m.Shards[0].Replicas, 1) || !n.SendsAway() {
-		t.Fatalf("%+v", m)
-	}
+	check.FatalIf(t, contains(m.Shards[0].Replicas, 1) || !n.SendsAway(), "%+v", m)
 	// All stop: its clients can go nowhere else.
 	for number, last := range n.heardOf {
 		last.status.Stopping = true
 		n.heardOf[number] = last
 	}
 	checkOwner(t, n.Map(), 1, 3)
-	if n.SendsAway() {
-		t.Fatal("all others stop")
-	}
+	check.FatalIf(t, n.SendsAway(), "all others stop")
 }

@@ -25,6 +25,7 @@ import (
 
 	pb "github.com/lni/dragonboat/v3/raftpb"
 
+	"varve.example/replicated/check"
 	"varve.example/replicated/storage"
 )
 
@@ -48,16 +49,12 @@ func checkTargets(t *testing.T, d *Directory) {
 		}
 		draining, seen := 0, map[uint64]bool{}
 		for _, target := range place.Targets {
-			if seen[target] || d.Nodes[target] == nil {
-				t.Fatalf("shard %d has the targets %v", shard, place.Targets)
-			}
+			check.FatalIf(t, seen[target] || d.Nodes[target] == nil, "shard %d has the targets %v", shard, place.Targets)
 			if seen[target] = true; !d.usable(target) {
 				draining++
 			}
 		}
-		if draining > max(0, d.Replicas-usable) {
-			t.Fatalf("shard %d is on nodes that are draining: %v", shard, place.Targets)
-		}
+		check.FatalIf(t, draining > max(0, d.Replicas-usable), "shard %d is on nodes that are draining: %v", shard, place.Targets)
 	}
 }
 
@@ -91,9 +88,7 @@ func TestTargetsAreEvenWhateverIsAsked(t *testing.T) {
 			}
 			d.heal(everybody)
 			checkTargets(t, d)
-			if d.heal(everybody) {
-				t.Fatal("what was healed is healed again")
-			}
+			check.FatalIf(t, d.heal(everybody), "what was healed is healed again")
 		}
 	}
 }
@@ -142,44 +137,30 @@ func TestChangesOfAnOldDirectoryAreRefused(t *testing.T) {
 	first := []byte(`{"From":0,"To":{"Shards":4}}`)
 	for i, want := range []uint64{changeDone, changeConflict} {
 		result, err := m.Update(first)
-		if err != nil || result.Value != want {
-			t.Fatalf("%d: %v %v", i, result, err)
-		}
+		check.FatalIf(t, err != nil || result.Value != want, "%d: %v %v", i, result, err)
 	}
 	if result, _ := m.Update([]byte("{")); result.Value != 0 {
 		t.Fatal("what cannot be read was accepted")
 	}
 	var saved bytes.Buffer
-	if err := m.SaveSnapshot(&saved, nil, nil); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, m.SaveSnapshot(&saved, nil, nil))
 	other := &directoryMachine{&Directory{}, func(*Directory) { adopted++ }}
 	if err := other.RecoverFromSnapshot(&saved, nil, nil); err != nil || !reflect.DeepEqual(m.current, other.current) {
 		t.Fatalf("%v: %v, not %v", err, other.current, m.current)
 	}
-	if adopted != 2 || m.current.Revision != 1 || m.current.Shards != 4 {
-		t.Fatal(adopted, m.current)
-	}
+	check.FatalIf(t, adopted != 2 || m.current.Revision != 1 || m.current.Shards != 4, "%v %v", adopted, m.current)
 }
 
 func TestValuesSurviveTheWay(t *testing.T) {
 	for _, list := range [][][]byte{nil, {}, {nil}, {{}}, {[]byte("a"), nil, {}, []byte("b")}} {
 		var way bytes.Buffer
-		if err := gob.NewEncoder(&way).Encode(Reply{Answer: pack(list)}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, gob.NewEncoder(&way).Encode(Reply{Answer: pack(list)}))
 		var reply Reply
-		if err := gob.NewDecoder(&way).Decode(&reply); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, gob.NewDecoder(&way).Decode(&reply))
 		got := unpack(reply.Answer).([][]byte)
-		if len(got) != len(list) {
-			t.Fatalf("%v, not %v", got, list)
-		}
+		check.FatalIf(t, len(got) != len(list), "%v, not %v", got, list)
 		for i := range list {
-			if (got[i] == nil) != (list[i] == nil) || !bytes.Equal(got[i], list[i]) {
-				t.Fatalf("%v, not %v", got, list)
-			}
+			check.FatalIf(t, (got[i] == nil) != (list[i] == nil) || !bytes.Equal(got[i], list[i]), "%v, not %v", got, list)
 		}
 	}
 }
@@ -238,13 +219,9 @@ func TestAGateThatIsShutSendsAllElsewhere(t *testing.T) {
 	case <-time.After(50 * time.Millisecond):
 	}
 	g.shutDown()
-	if <-waiting {
-		t.Fatal("who waited has passed")
-	}
+	check.FatalIf(t, <-waiting, "who waited has passed")
 	g.hold(2, time.Minute)
-	if g.enter() || g.count() != 0 {
-		t.Fatal("a request has passed")
-	}
+	check.FatalIf(t, g.enter() || g.count() != 0, "a request has passed")
 }
 
 func TestMessagesAreWholeOrRefused(t *testing.T) {
@@ -258,9 +235,7 @@ func TestMessagesAreWholeOrRefused(t *testing.T) {
 		client.Close()
 	}()
 	sent, err := io.ReadAll(server)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	buffer := make([]byte, 100)
 	from := bytes.NewReader(sent)
 	for size := 0; size <= len(want); size += len(want) / 4 {
@@ -283,39 +258,29 @@ func TestMessagesAreWholeOrRefused(t *testing.T) {
 func TestAMessageThatCannotBeSentIsNoError(t *testing.T) {
 	transport := &raftTransport{n: &Node{transport: plainTransport()}}
 	c, err := transport.GetConnection(context.Background(), freeAddress(t))
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer c.Close()
 	for i := 0; i < 3; i++ {
-		if err := c.SendMessageBatch(pb.MessageBatch{}); err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, c.SendMessageBatch(pb.MessageBatch{}))
 		time.Sleep(2 * redialPause)
 	}
 }
 
 func TestAConnectionThatWasClosedIsMadeAgain(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer listener.Close()
 	n := &Node{transport: plainTransport()}
 	c := &raftConnection{t: &raftTransport{n: n}, target: listener.Addr().String(), kind: kindMessages}
 	defer c.Close()
 	deliver := func() {
 		t.Helper()
-		if !c.deliver(2, func(to []byte) (int, error) { return copy(to, "hi"), nil }) {
-			t.Fatal("it was not sent")
-		}
+		check.FatalIf(t, !c.deliver(2, func(to []byte) (int, error) { return copy(to, "hi"), nil }), "it was not sent")
 	}
 	deliver()
 	for round := 0; round < 3; round++ {
 		conn, err := listener.Accept()
-		if err != nil {
-			t.Fatal(err)
-		}
+		check.OK(t, err)
 		conn.Close()
 		for !c.lost.Load() {
 			time.Sleep(time.Millisecond)
@@ -323,9 +288,7 @@ func TestAConnectionThatWasClosedIsMadeAgain(t *testing.T) {
 		deliver()
 	}
 	conn, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	defer conn.Close()
 	var kind [1]byte
 	if _, err := io.ReadFull(conn, kind[:]); err != nil || kind[0] != kindMessages {
@@ -366,9 +329,7 @@ func startNode(t *testing.T, options Options) *Node {
 		options.Timeout = 10 * time.Second
 	}
 	n, err := Start(options)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	return n
 }
 
@@ -388,19 +349,13 @@ func TestANodeThatKnowsNobodyIsToldTheDirectory(t *testing.T) {
 	joins := Options{Address: freeAddress(t), Join: address, Dir: t.TempDir()}
 	startNode(t, joins).Stop()
 	engine, err := storage.OpenEngine(filepath.Join(joins.Dir, "data"), storage.DefaultOptions)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	records, err := storage.OpenNode(engine, 2)
-	if err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, err)
 	if text, err := records.Record(directoryKey); err != nil || text == "" {
 		t.Fatalf("the directory was not recorded: %v", err)
 	}
-	if err := records.SetRecord(directoryKey, ""); err != nil {
-		t.Fatal(err)
-	}
+	check.OK(t, records.SetRecord(directoryKey, ""))
 	records.Close()
 	second := startNode(t, joins)
 	defer second.Stop()
