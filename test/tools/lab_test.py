@@ -299,7 +299,7 @@ for text in ("a draft", "new text"):
         page.text(f"{{text}} of {{name}}")
         page.chart(f"{{name}}.svg", "caption", "<svg></svg>")
     for name in ("one", "three"):
-        page.replace_section(Path({str(path)!r}), name)
+        page.replace_section(Path({str(path)!r}), name, f"{{name}}, simulated")
 """
             in_labs(code)
             self.assertTrue((Path(directory) / "one.svg").exists())

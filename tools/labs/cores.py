@@ -111,7 +111,8 @@ def run(lab):
         for topic in topics:
             if not topic["topic"].startswith("kernel"):
                 page.replace_section(lab.options.into / "cores.md",
-                                     topic["topic"])
+                                     topic["topic"],
+                                     f"{topic['topic']}, simulated")
 
 
 def made(path):

@@ -310,10 +310,10 @@ class Results:
             f"# Results: {self.name}\n\n{self.header()}\n\n{body}\n\n"
             f"```\n{command}\n```\n", encoding="utf-8")
 
-    def replace_section(self, path, name):
+    def replace_section(self, path, name, figures):
         """In the page at `path`, which has others too: the section whose
-        heading ends with (name), its charts, and its row of the header. A new
-        section comes last."""
+        heading ends with (name), its charts, and its row of the header, which
+        begins with `figures`. A new section comes last."""
         def is_it(part):
             return part.startswith("## ") and part.endswith(f" ({name})")
 
@@ -328,9 +328,9 @@ class Results:
                    if is_it(part.split("\n", 1)[0])), len(parts))
         parts[at:at + 1] = [section]
         lines = parts[0].split("\n")
-        row = self.row(f"{name}, simulated")
+        row = self.row(figures)
         known = [i for i, line in enumerate(lines)
-                 if line.startswith(f"| {name}, simulated |")]
+                 if line.startswith(f"| {figures} |")]
         # Else below the other rows.
         last = lines.index("", lines.index(HEADER[1]))
         lines[known[0] if known else last:
