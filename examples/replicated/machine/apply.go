@@ -356,6 +356,11 @@ func (a *applier) perform(op operation) error {
 	case SetMany:
 		return a.setMany(op)
 	}
+	if op.key[0] == expiryPrefix[0] { // By AppendDeleteStored.
+		a.batch.Delete(op.key)
+		a.answer(ReplyOK, 0, nil)
+		return nil
+	}
 	c, err := a.load(op.key)
 	if err != nil {
 		return err

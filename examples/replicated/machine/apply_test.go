@@ -393,3 +393,60 @@ func FuzzProposals(f *testing.F) {
 		}
 	})
 }
+
+// entries are the database's but the applied index.
+func (f *fixture) entries() (keys []string) {
+	f.t.Helper()
+	moment, err := f.machine.moment()
+	f.must(err)
+	defer moment.Close()
+	f.must(EachEntry(moment, func(key, _ []byte) error {
+		keys = append(keys, string(key))
+		return nil
+	}))
+	return keys
+}
+
+// As the conversion to slots moves entries.
+func TestEntriesMoveAsTheyAreStored(t *testing.T) {
+	from, to := open(t, t.TempDir()), open(t, t.TempDir())
+	from.update(1, proposal(setOf("a", "1", 0, 5000), setOf("a", "2", 0, 6000), setOf("b", "3", 0, 0)), put("stays", "4"))
+	before := from.contents()
+	moment, err := from.machine.moment()
+	from.must(err)
+	copies, deletions := proposal(), proposal()
+	from.must(EachEntry(moment, func(key, value []byte) error {
+		if string(UserKey(key)) != "stays" {
+			copies, deletions = AppendStored(copies, key, value), AppendDeleteStored(deletions, key)
+		}
+		return nil
+	}))
+	moment.Close()
+	for round := uint64(0); round < 2; round++ { // Twice is as good as once.
+		to.update(1+round, copies)
+		if entry := from.update(3+round, deletions)[0]; entry.Result.Value != 4 {
+			t.Fatal("the deletions were refused")
+		}
+	}
+	from.expect("what is left", fmt.Sprint(len(from.entries()), from.get("stays", "a", "b")), "1 [4 (none) (none)]")
+	after := from.contents()
+	to.contents().AddTo(&after)
+	after.Applied, before.Applied = 0, 0
+	from.expect("both together", after, before)
+	var streamed, all strings.Builder
+	answer, err := to.machine.Lookup(Stream{To: &streamed, Without: func(key []byte) (bool, error) {
+		return string(UserKey(key)) == "a", nil
+	}})
+	from.must(err)
+	from.expect("entries without a", answer.(Contents).Entries, uint64(1))
+	read, err := ReadStream(strings.NewReader(streamed.String()), func(key, value []byte) error { return nil })
+	from.must(err)
+	from.expect("what is read", read, answer)
+	answer, err = to.machine.Lookup(Stream{To: &all, Without: func([]byte) (bool, error) { return true, nil }})
+	from.must(err)
+	read, err = ReadStream(strings.NewReader(all.String()), func(key, value []byte) error { return nil })
+	from.must(err)
+	from.expect("nothing", read.Entries+answer.(Contents).Entries, uint64(0))
+	from.close()
+	to.close()
+}

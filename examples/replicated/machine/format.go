@@ -181,6 +181,11 @@ func AppendStored(to, key, value []byte) []byte {
 	return storage.AppendPut(to, "", key, value)
 }
 
+// AppendDeleteStored appends an operation that removes an entry, which may be one about
+// expiry. Only the conversion to slots removes those by a proposal: programs that know
+// no conversion take it for malformed.
+func AppendDeleteStored(to, key []byte) []byte { return appendText(append(to, byte(Delete)), key) }
+
 // AppendDelete appends an operation that removes a key.
 func AppendDelete(to, key []byte) []byte { return appendStoredKey(append(to, byte(Delete)), key) }
 
@@ -287,7 +292,7 @@ func validCode(code Code) bool {
 func validKey(op operation) bool {
 	isUser := len(op.key) >= keyHeader && op.key[0] == Prefix[0]
 	isExpiry := len(op.key) >= expiryHeader+bucketBytes && op.key[0] == expiryPrefix[0]
-	return isUser || isExpiry && op.code == Put
+	return isUser || isExpiry && (op.code == Put || op.code == Delete)
 }
 
 // ValidEntry says whether a user's entry may have this key, as it is stored.

@@ -388,7 +388,7 @@ func TestStopsQueriesWhenAsked(t *testing.T) {
 	fill20000(f)
 	stop := make(chan struct{})
 	close(stop)
-	for _, query := range []interface{}{Stream{&bytes.Buffer{}, stop}, Digest{stop}} {
+	for _, query := range []interface{}{Stream{To: &bytes.Buffer{}, Stop: stop}, Digest{stop}} {
 		_, err := f.machine.Lookup(query)
 		f.expect("error", err, sm.ErrSnapshotStopped)
 	}

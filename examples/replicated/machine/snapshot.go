@@ -41,11 +41,11 @@ func (m *Machine) PrepareSnapshot() (interface{}, error) { return m.db.Snapshot(
 func (m *Machine) SaveSnapshot(moment interface{}, to io.Writer, stop <-chan struct{}) error {
 	snapshot := moment.(storage.Snapshot)
 	defer snapshot.Close()
-	return saveChunks(snapshot, to, stop, func([]byte) error { return nil })
+	return saveChunks(snapshot, to, stop, func(chunk []byte) ([]byte, error) { return chunk, nil })
 }
 
-// saveChunks writes a stream, and has each chunk visited.
-func saveChunks(snapshot storage.Snapshot, to io.Writer, stop <-chan struct{}, visit func([]byte) error) error {
+// saveChunks writes a stream of what visit returns for each chunk.
+func saveChunks(snapshot storage.Snapshot, to io.Writer, stop <-chan struct{}, visit func([]byte) ([]byte, error)) error {
 	entries, err := snapshot.Entries(nil, []byte(prefixEnd))
 	if err != nil {
 		return err
@@ -64,14 +64,18 @@ func saveChunks(snapshot storage.Snapshot, to io.Writer, stop <-chan struct{}, v
 			return err
 		}
 		buffer = next
-		if err := visit(chunk); err != nil {
+		isEnd := len(chunk) == 0
+		if chunk, err = visit(chunk); err != nil {
 			return err
+		}
+		if len(chunk) == 0 && !isEnd {
+			continue
 		}
 		putHeader(header[:], chunk)
 		if _, err := to.Write(header[:]); err != nil {
 			return err
 		}
-		if len(chunk) == 0 {
+		if isEnd {
 			return nil
 		}
 		if _, err := to.Write(chunk); err != nil {

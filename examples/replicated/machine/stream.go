@@ -15,6 +15,8 @@ import (
 type Stream struct {
 	To   io.Writer
 	Stop <-chan struct{}
+	// If it is not nil: says which entries are left out, by their keys as stored.
+	Without func(key []byte) (bool, error)
 }
 
 // Moment is a query for a storage.Snapshot, which the caller closes.
@@ -70,13 +72,39 @@ func (m *Machine) stream(q Stream) (Contents, error) {
 
 // StreamOf is the answer to Stream with the contents of an earlier moment.
 func StreamOf(snapshot storage.Snapshot, q Stream) (contents Contents, err error) {
-	err = saveChunks(snapshot, q.To, q.Stop, func(chunk []byte) error {
-		return eachOf(chunk, func(key, value []byte) error {
+	err = saveChunks(snapshot, q.To, q.Stop, func(chunk []byte) ([]byte, error) {
+		kept := chunk[:0] // In place, because an entry never moves back beyond its begin.
+		err := eachOf(chunk, func(key, value []byte) error {
+			if q.Without != nil {
+				without, err := q.Without(key)
+				if without || err != nil {
+					return err
+				}
+				kept = storage.AppendEntry(kept, key, value)
+			}
 			contents.Add(key, value)
 			return nil
 		})
+		if q.Without == nil {
+			kept = chunk
+		}
+		return kept, err
 	})
 	return contents, err
+}
+
+// EachEntry calls visit for all entries of a moment but that of the applied index.
+func EachEntry(moment storage.Snapshot, visit func(key, value []byte) error) (failure error) {
+	_, err := eachEntryOf(moment, nil, []byte(prefixEnd), func(key, value []byte) bool {
+		if string(key) != indexKey {
+			failure = visit(key, value)
+		}
+		return failure == nil
+	})
+	if failure == nil {
+		failure = err
+	}
+	return failure
 }
 
 // eachOf calls visit for each entry of a chunk, until it fails.

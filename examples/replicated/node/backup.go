@@ -125,6 +125,9 @@ func (n *Node) beginCopy(names ...string) (place, error) {
 			return nil, errBackupName
 		}
 	}
+	if n.isConverting() {
+		return nil, errConverting
+	}
 	where, err := n.backups()
 	if err != nil {
 		return nil, err
@@ -237,6 +240,9 @@ func (n *Node) again(do func() error) (err error) {
 
 // Checksum is of all entries of all shards.
 func (n *Node) Checksum() (total machine.Contents, err error) {
+	if n.isConverting() {
+		return total, errConverting
+	}
 	if err := n.begin(); err != nil {
 		return total, err
 	}

@@ -55,6 +55,7 @@ var errConflict = errors.New("the directory was changed at the same time")
 
 // propose replaces the directory, unless it has changed.
 func (n *Node) propose(from uint64, to *Directory) error {
+	to.Cluster = n.cluster // Its layout may be newer.
 	text, err := json.Marshal(change{from, to})
 	if err != nil {
 		return err
@@ -97,7 +98,7 @@ func (n *Node) controlStep(d *Directory) error {
 		return n.propose(0, n.first)
 	}
 	next := d.copy()
-	changed := next.heal(n.alive)
+	changed := next.heal(n.alive) || d.Cluster != n.cluster
 	changed = n.introduce(next) || changed
 	balanced := ""
 	if n.balancer.pause > 0 || next.Move != nil {
@@ -460,6 +461,9 @@ var errAddressTaken = errors.New("the address is another node's")
 // takeIn gives a number to a node that joins. One that asks again gets the same.
 func (n *Node) takeIn(request JoinRequest) (number uint64, d *Directory, err error) {
 	err = n.update(func(next *Directory) error {
+		if next.Conversion != nil && !n.hasSlots() {
+			return errConverting
+		}
 		for other, record := range next.Nodes {
 			if record.Token == request.Token {
 				number = other

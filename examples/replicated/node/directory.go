@@ -25,6 +25,7 @@ type Directory struct {
 	Nodes       map[uint64]*NodeRecord // By the node's number.
 	Places      map[uint64]*Place      // By shard; 0 is the directory.
 	Move        *Move                  `json:",omitempty"` // The one that balancing has begun.
+	Conversion  *Conversion            `json:",omitempty"` // Since it has begun, for ever.
 }
 
 // NodeRecord is a node of the cluster.

@@ -11,21 +11,26 @@ import (
 	"varve.example/replicated/redis"
 )
 
-// The layout of a cluster says how its keys are mapped to shards. It is chosen when
-// the cluster is created, each node records it, and it never changes: the entries of
-// Raft's logs are those of a shard. Nodes that use slots add slotsMark to the cluster's
-// name in all that they say to each other, so that no node of another layout is heard.
+// The layout of a cluster says how its keys are mapped to shards. Each node records it.
+// A node adds a mark of its layout to the cluster's name in all that it says to other
+// nodes, so that no node of another layout is heard. Only convert.go changes a layout.
 const (
-	layoutHash  = 0 // By a hash that no client knows. Of older programs.
-	layoutSlots = 2 // By the slots of Redis Cluster.
+	layoutHash       = 0 // By a hash that no client knows. Of older programs.
+	layoutSlots      = 2 // By the slots of Redis Cluster.
+	layoutConverting = 3 // Keys move from where the hash has them to where slots have them.
+	layoutConverted  = 4 // layoutSlots, of a node that had layoutHash.
 
-	slotsMark = "+slots"
+	slotsMark      = "+slots"
+	convertingMark = "+converting"
 )
 
 // fullName is the name of the cluster among nodes.
 func (me *identity) fullName() string {
-	if me.Layout == layoutSlots {
+	switch me.Layout {
+	case layoutSlots, layoutConverted:
 		return me.Cluster + slotsMark
+	case layoutConverting:
+		return me.Cluster + convertingMark
 	}
 	return me.Cluster
 }
@@ -33,12 +38,18 @@ func (me *identity) fullName() string {
 // setName takes over the name that another node has told.
 func (me *identity) setName(full string) {
 	name, slots := strings.CutSuffix(full, slotsMark)
+	name, converting := strings.CutSuffix(name, convertingMark)
 	if me.Cluster = name; slots {
 		me.Layout = layoutSlots
+	} else if converting {
+		me.Layout = layoutConverting
 	}
 }
 
 func (n *Node) hasSlots() bool { return strings.HasSuffix(n.cluster, slotsMark) }
+
+// HasSlots says whether clients of Redis Cluster can be served.
+func (n *Node) HasSlots() bool { return n.hasSlots() }
 
 // ShardOf is the shard of a key.
 func (n *Node) ShardOf(key []byte) uint64 {
@@ -53,12 +64,17 @@ func (n *Node) checkLayout() error {
 	if n.options.Announce == "" || n.hasSlots() {
 		return nil
 	}
+	if n.options.Convert || n.isConverting() {
+		n.options.Announce = "" // Until it has slots.
+		return nil
+	}
 	return noSlots(n.options.Dir + " is of a cluster")
 }
 
 func noSlots(what string) error {
 	return fmt.Errorf("%s that was created before there were slots, and cannot serve --cluster-listen: "+
-		"write a backup (NODE.BACKUP) and restore it (NODE.RESTORE) into a new cluster, which has them", what)
+		"start all nodes with --convert-to-slots, or write a backup (NODE.BACKUP) and restore it (NODE.RESTORE) "+
+		"into a new cluster, which has them", what)
 }
 
 // freshFor is how long after its last message clients are sent to a node. A node that

@@ -428,11 +428,11 @@ func TestAnOlderClusterKeepsItsMap(t *testing.T) {
 func TestALayoutThatIsNotKnownIsRefused(t *testing.T) {
 	options := Options{Address: freeAddress(t), Dir: t.TempDir(), RoundMS: 20, SnapshotEntries: 1000, Timeout: 5 * time.Second}
 	options.Peers = map[uint64]string{1: options.Address}
-	me := identity{Number: 1, Shards: 1, Token: "token", Cluster: "ours", Layout: 3, Peers: options.Peers, Replicas: 1}
+	me := identity{Number: 1, Shards: 1, Token: "token", Cluster: "ours", Layout: 5, Peers: options.Peers, Replicas: 1}
 	if err := writeFile(filepath.Join(options.Dir, identityFile), me); err != nil {
 		t.Fatal(err)
 	}
-	if n, err := Start(options); err == nil || !strings.Contains(err.Error(), "layout 3") {
+	if n, err := Start(options); err == nil || !strings.Contains(err.Error(), "layout 5") {
 		if n != nil {
 			n.Stop()
 		}

@@ -52,6 +52,7 @@ type Options struct {
 	Timeout         time.Duration // Of a request of a client.
 	MaxStaleness    time.Duration // Of what stale reads return; 0 for no limit.
 	MaxRequest      int           // Bytes of a request of a client.
+	Convert         bool          // Whether an older cluster's keys may be mapped to shards by slots.
 	TLS             PeerTLS
 	Memory          Memory        // By PlanMemory.
 	ReserveBytes    uint64        // Free space of the disk, below which the node ends.
@@ -62,6 +63,9 @@ type Options struct {
 	// If it is not empty: a file with a number of milliseconds, which is added to
 	// the time of day. For tests of clocks that are wrong.
 	ClockFile string
+	// If it is not nil: is called at each step of a conversion, which ends if it fails.
+	// For tests.
+	Step func(step string) error
 }
 
 // Node implements redis.Store.
@@ -70,6 +74,7 @@ type Node struct {
 	number    uint64
 	token     string
 	cluster   string     // Its full name.
+	wire      uint64     // The number by which Raft's messages are of nodes with that name.
 	first     *Directory // With what the cluster began; nil if it is not known.
 	engine    storage.Engine
 	storage   *storage.Node
@@ -105,6 +110,8 @@ type Node struct {
 	removing map[uint64]*replicaRecord // By shard. The loop `follow` has it.
 	running  atomic.Bool               // Whether the recorded replicas were started.
 	warned   sync.Map                  // Warnings that were logged and are not again.
+	relaid   atomic.Bool               // Whether changeLayout ends the node.
+	layout   sync.Mutex                // Over changing it.
 	lines    Lines                     // Of what fails again and again.
 
 	inspected   time.Time // When members were last compared; the loop `control` has it.
@@ -208,6 +215,10 @@ func (n *Node) start() error {
 		return err
 	}
 	n.number, n.token, n.cluster = me.Number, me.Token, me.fullName()
+	if n.options.Convert && me.Layout == layoutHash {
+		slog.Info("the keys of this cluster are converted to slots once all nodes run with --convert-to-slots")
+	}
+	n.wire = deployment(n.cluster, me.Shards)
 	if err := n.checkLayout(); err != nil {
 		return err
 	}
@@ -222,6 +233,11 @@ func (n *Node) start() error {
 	if n.storage, err = storage.OpenNode(n.engine, int(me.Shards)); err != nil {
 		return err
 	}
+	if me.Layout == layoutConverting || me.Layout == layoutConverted {
+		if err := n.storage.RefuseOlder(); err != nil {
+			return err
+		}
+	}
 	if err := n.recall(); err != nil {
 		return err
 	}
@@ -233,7 +249,7 @@ func (n *Node) start() error {
 	n.current = make([]atomic.Int64, me.Shards+1)
 	n.moves = make([]sync.Mutex, me.Shards+1)
 	n.leaders = make([]atomic.Pointer[leadership], me.Shards+1)
-	if n.host, err = n.openHost(me.Shards); err != nil {
+	if n.host, err = n.openHost(&me); err != nil {
 		return err
 	}
 	if n.listener, err = n.transport.listen(n.options.Address); err != nil {
@@ -250,6 +266,9 @@ func (n *Node) start() error {
 	n.run(n.watchDisk)
 	n.run(n.weigh)
 	n.run(n.control)
+	if !n.hasSlots() {
+		n.run(n.convert)
+	}
 	return nil
 }
 
@@ -262,11 +281,11 @@ func (n *Node) run(loop func()) {
 	}()
 }
 
-func (n *Node) openHost(shards uint64) (*dragonboat.NodeHost, error) {
+func (n *Node) openHost(me *identity) (*dragonboat.NodeHost, error) {
 	host := config.NodeHostConfig{
 		NodeHostDir: filepath.Join(n.options.Dir, "raft"), RTTMillisecond: n.options.RoundMS,
 		RaftAddress: n.options.Address, SystemEventListener: &n.events, RaftEventListener: (*leaderListener)(n),
-		DeploymentID: deployment(n.cluster, shards), MaxReceiveQueueSize: n.queueLimit(),
+		DeploymentID: me.deployment(), MaxReceiveQueueSize: n.queueLimit(),
 	}
 	host.Expert.TransportFactory = transportFactory{n}
 	host.Expert.LogDB = config.GetTinyMemLogDBConfig()
@@ -338,6 +357,10 @@ func (n *Node) Leave() {
 	}
 	for _, gate := range n.gates {
 		gate.shutDown()
+	}
+	if n.relaid.Load() { // The others leave this layout too, so there is nobody who could lead in it.
+		n.awaitRequests()
+		return
 	}
 	n.handOver()
 	n.awaitRequests()
@@ -416,7 +439,7 @@ func (n *Node) identify() (identity, error) {
 	path := filepath.Join(n.options.Dir, identityFile)
 	text, err := os.ReadFile(path)
 	if err == nil {
-		if err = json.Unmarshal(text, &me); err == nil && me.Layout != layoutHash && me.Layout != layoutSlots {
+		if err = json.Unmarshal(text, &me); err == nil && me.Layout != layoutHash && (me.Layout < layoutSlots || me.Layout > layoutConverted) {
 			err = fmt.Errorf("%s has layout %d, which this program does not know", path, me.Layout)
 		}
 	} else if os.IsNotExist(err) {
@@ -570,7 +593,9 @@ func (n *Node) join(me *identity) error {
 		// Who cannot serve the cluster port is not registered.
 		var theirs Status
 		err := n.callAt(through, "Exchange", Status{Cluster: n.options.Cluster}, &theirs, n.options.Timeout)
-		if err == nil && n.options.Announce != "" && !strings.HasSuffix(theirs.Cluster, slotsMark) {
+		var them identity
+		them.setName(theirs.Cluster)
+		if err == nil && n.options.Announce != "" && them.Layout == layoutHash {
 			return noSlots("at " + through + " is a node of a cluster")
 		}
 		if err == nil {
@@ -626,7 +651,7 @@ func (n *Node) adopt(d *Directory) {
 	if d.Revision <= n.directory.Load().Revision {
 		return
 	}
-	if d.Cluster != n.cluster {
+	if d.Cluster != n.cluster && !precedes(d.Cluster, n.cluster) {
 		n.warnOnce("a directory is not followed: " + n.otherCluster(d.Cluster))
 		return
 	}

@@ -302,6 +302,7 @@ type Status struct {
 	Revision uint64
 	Shards   map[uint64]ShardStatus
 	Stopping bool
+	Converts bool   // Whether it has --convert-to-slots.
 	Room     uint64 // Bytes for further replicas.
 	// Newer is set if the other node has an older one.
 	Newer *Directory
@@ -325,7 +326,10 @@ func (s *Service) Exchange(theirs Status, reply *Status) error {
 	refused := s.n.heard(&theirs)
 	*reply = s.n.status()
 	if reply.Refused = refused; theirs.Cluster != s.n.cluster {
-		return nil
+		s.n.follows(&theirs) // A node that knows of no others does not ask them.
+		if !s.n.mayFollow(&theirs) {
+			return nil
+		}
 	}
 	if d := s.n.Directory(); d.Revision > theirs.Revision {
 		reply.Newer = d

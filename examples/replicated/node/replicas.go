@@ -332,7 +332,7 @@ func (n *Node) status() Status {
 		Node: n.number, Cluster: n.cluster, Client: n.options.Client, Token: n.token,
 		Announce: n.options.Announce,
 		Revision: n.Directory().Revision, Shards: map[uint64]ShardStatus{},
-		Stopping: n.stopping.Load(), Room: n.room.Load(),
+		Stopping: n.stopping.Load(), Converts: n.options.Convert, Room: n.room.Load(),
 	}
 	n.mutex.RLock()
 	defer n.mutex.RUnlock()
@@ -424,6 +424,9 @@ func (n *Node) exchange() {
 					told.Newer = d // A node that knows of no others cannot ask.
 				}
 				if n.call(number, "Exchange", told, &theirs, silentAfter) != nil {
+					return
+				}
+				if theirs.Cluster != n.cluster && n.follows(&theirs) {
 					return
 				}
 				if theirs.Refused != "" && theirs.Cluster == n.cluster {

@@ -117,8 +117,16 @@ func (n *Node) enter(shard uint64) bool {
 // applied. What was certainly not taken is tried again until the time is over. The
 // leader's node proposes: only there does dragonboat say what it has dropped.
 func (n *Node) Propose(shard uint64, updates []byte) (data []byte, err error) {
+	if n.isConverting() && shard != directoryShard {
+		return nil, errConverting
+	}
+	return n.proposeAny(shard, updates)
+}
+
+func (n *Node) proposeAny(shard uint64, updates []byte) (data []byte, err error) {
 	begin := time.Now()
-	if n.options.Memory.Total > 0 && shard != directoryShard {
+	// A conversion has few proposals, and one may be larger than what clients may send now.
+	if n.options.Memory.Total > 0 && shard != directoryShard && !n.isConverting() {
 		ctx, cancel := context.WithTimeout(context.Background(), n.options.Timeout)
 		defer cancel()
 		if !n.takeMemory(ctx, int64(len(updates))) {
@@ -146,6 +154,9 @@ func (n *Node) Propose(shard uint64, updates []byte) (data []byte, err error) {
 // is how much older than all acknowledged updates a stale answer is at most, or
 // UnknownAge.
 func (n *Node) Read(shard uint64, query interface{}, stale bool) (answer interface{}, age time.Duration, err error) {
+	if n.isConverting() && shard != directoryShard {
+		return nil, 0, errConverting
+	}
 	begin := time.Now()
 	if stale {
 		answer, age, err = n.readStale(shard, query, n.options.MaxStaleness)

@@ -77,6 +77,11 @@ func (s *Salvage) Run() (m *Manifest, lines []string, err error) {
 			return nil, nil, fmt.Errorf("%s: %w", dir, err)
 		}
 	}
+	for i, me := range s.nodes {
+		if s.Committed && me.Layout == layoutConverting { // Of a key that moves, the copy may not be known to be committed.
+			return nil, nil, fmt.Errorf("%s: the keys were being converted to slots, so that --committed could lose keys", s.Dirs[i])
+		}
+	}
 	syscall.Umask(0o077)
 	if err := os.MkdirAll(filepath.Dir(s.To), 0o700); err != nil {
 		return nil, nil, err
@@ -121,8 +126,14 @@ func (s *Salvage) Run() (m *Manifest, lines []string, err error) {
 		return nil, nil, err
 	}
 	w.check = s.stopped
+	best := make([]*remains, shards+1)
 	for shard := uint64(1); err == nil && shard <= shards; shard++ {
-		if err = s.shard(w, shard, s.found[shard]); err != nil {
+		if best[shard], err = s.choose(shard, s.found[shard]); err != nil {
+			err = fmt.Errorf("shard %d: %w", shard, err)
+		}
+	}
+	for shard := uint64(1); err == nil && shard <= shards; shard++ {
+		if err = s.shard(w, shard, best); err != nil {
 			err = fmt.Errorf("shard %d: %w", shard, err)
 		}
 	}
@@ -157,9 +168,10 @@ func (s *Salvage) identify(dir string) error {
 		return err
 	}
 	for i, other := range s.nodes {
-		if other.Shards != me.Shards || other.fullName() != me.fullName() {
+		// Their layouts may differ: one was down during a conversion.
+		if other.Shards != me.Shards || other.Cluster != me.Cluster {
 			return fmt.Errorf("it is of the cluster %q with %d shards, and not of %q with %d",
-				me.fullName(), me.Shards, other.fullName(), other.Shards)
+				me.Cluster, me.Shards, other.Cluster, other.Shards)
 		}
 		if other.Number == me.Number {
 			return fmt.Errorf("it is of node %d, as %s is", me.Number, s.Dirs[i])
@@ -495,9 +507,9 @@ func (r *remains) logs(all []*remains) (read, count int, err error) {
 	return read, count, err
 }
 
-// shard writes what there is of a shard, from the best of its replicas. If that
-// one fails, the next one is tried, and the one that has got furthest is taken.
-func (s *Salvage) shard(w *backupWriter, shard uint64, all []*remains) error {
+// choose is the best of a shard's replicas. If that one fails, the next one is tried,
+// and the one that has got furthest is taken. It is nil if there is none.
+func (s *Salvage) choose(shard uint64, all []*remains) (*remains, error) {
 	sort.SliceStable(all, func(i, j int) bool { return all[i].betterThan(all[j]) })
 	known := uint64(0)
 	for _, r := range all {
@@ -542,7 +554,7 @@ func (s *Salvage) shard(w *backupWriter, shard uint64, all []*remains) error {
 			err = errors.New("a backup was being restored into the cluster: restore that one again")
 		}
 		if err != nil {
-			return err
+			return nil, err
 		}
 		read, count, err := best.logs(all)
 		if err != nil {
@@ -559,13 +571,18 @@ func (s *Salvage) shard(w *backupWriter, shard uint64, all []*remains) error {
 		s.show("shard=%d is not whole: %v", shard, err)
 	}
 	if len(doubts) > 0 && !s.Partial {
-		return errors.Join(doubts...)
+		return nil, errors.Join(doubts...)
 	}
+	return best, nil
+}
+
+// shard writes what there is of a shard, from the best of the replicas of each.
+func (s *Salvage) shard(w *backupWriter, shard uint64, best []*remains) error {
 	return w.shard(shard, func(to io.Writer) (machine.Contents, error) {
-		if best == nil {
+		if best[shard] == nil {
 			return machine.Contents{}, machine.EmptyStream(to)
 		}
-		answer, err := best.machine.Lookup(machine.Stream{To: to})
+		answer, err := best[shard].machine.Lookup(machine.Stream{To: to, Without: s.movedFrom(shard, best)})
 		if err != nil {
 			return machine.Contents{}, err
 		}

@@ -67,7 +67,8 @@ func (n *Node) staleHere(shard uint64, query interface{}, oldest time.Duration) 
 		return nil, 0, errNotHere
 	}
 	at := n.current[shard].Load()
-	if age := n.age(shard); oldest > 0 && (age < 0 || age > oldest) {
+	// A replica that lags behind a conversion would lack keys that were there all the time.
+	if age := n.age(shard); oldest > 0 && (age < 0 || age > oldest) || age < 0 && n.Directory().Conversion != nil && n.hasSlots() {
 		return nil, 0, errTooOld
 	}
 	answer, err := n.host.StaleRead(clusterOf(shard), query)

@@ -88,6 +88,8 @@ type raftTransport struct {
 	n        *Node
 	messages raftio.MessageHandler
 	chunks   raftio.ChunkHandler
+	// What dragonboat calls its own.
+	deployment uint64
 }
 
 type transportFactory struct{ n *Node }
@@ -95,9 +97,9 @@ type transportFactory struct{ n *Node }
 var _ config.TransportFactory = transportFactory{}
 
 // Create is called once, before the node listens.
-func (f transportFactory) Create(_ config.NodeHostConfig, messages raftio.MessageHandler,
+func (f transportFactory) Create(host config.NodeHostConfig, messages raftio.MessageHandler,
 	chunks raftio.ChunkHandler) raftio.ITransport {
-	f.n.raft = &raftTransport{f.n, messages, chunks}
+	f.n.raft = &raftTransport{f.n, messages, chunks, host.DeploymentID}
 	return f.n.raft
 }
 
@@ -154,12 +156,14 @@ func (c *raftConnection) Close() {
 
 // SendMessageBatch returns no error if the node cannot be reached.
 func (c *raftConnection) SendMessageBatch(batch pb.MessageBatch) error {
+	batch.DeploymentId = c.t.n.wire
 	c.deliver(batch.SizeUpperLimit(), batch.MarshalTo)
 	return nil
 }
 
 // SendChunk sends a part of a snapshot.
 func (c *raftConnection) SendChunk(chunk pb.Chunk) error {
+	chunk.DeploymentId = c.t.n.wire
 	return c.send(chunk.Size(), chunk.MarshalTo)
 }
 
@@ -235,6 +239,16 @@ func readMessage(from io.Reader, buffer []byte) (message, next []byte, err error
 	return whole[messageHeader:], buffer, nil
 }
 
+// isOurs says whether a message is of a node of this cluster and layout. If so, it is
+// given the number that dragonboat expects, which stays the same for ever.
+func (t *raftTransport) isOurs(number *uint64) bool {
+	ours := *number == t.n.wire
+	if ours {
+		*number = t.deployment
+	}
+	return ours
+}
+
 // serve hands dragonboat what comes from another node.
 func (t *raftTransport) serve(kind byte, conn net.Conn) error {
 	var buffer []byte
@@ -252,6 +266,9 @@ func (t *raftTransport) serve(kind byte, conn net.Conn) error {
 			if err := batch.Unmarshal(message); err != nil {
 				return err
 			}
+			if !t.isOurs(&batch.DeploymentId) {
+				continue
+			}
 			t.n.noteLeaders(batch.Requests)
 			t.messages(batch)
 			continue
@@ -260,7 +277,7 @@ func (t *raftTransport) serve(kind byte, conn net.Conn) error {
 		if err := chunk.Unmarshal(message); err != nil {
 			return err
 		}
-		if !t.chunks(chunk) {
+		if !t.isOurs(&chunk.DeploymentId) || !t.chunks(chunk) {
 			return errors.New("a part of a snapshot was refused")
 		}
 	}

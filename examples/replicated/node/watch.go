@@ -171,6 +171,9 @@ func (n *Node) Ready() error {
 	if n.stopping.Load() {
 		return fmt.Errorf("the node is stopping")
 	}
+	if n.isConverting() {
+		return errConverting
+	}
 	d := n.Directory()
 	if d.Revision == 0 {
 		return fmt.Errorf("the directory is not known yet")

@@ -89,6 +89,13 @@ func (b *Batch) Bytes() []byte {
 	return b.bytes
 }
 
+// AppendEntry appends an entry to a stream of entries.
+func AppendEntry(to, key, value []byte) []byte {
+	to = binary.LittleEndian.AppendUint32(to, uint32(len(key)))
+	to = binary.LittleEndian.AppendUint32(to, uint32(len(value)))
+	return append(append(to, key...), value...)
+}
+
 // NextEntry cuts the first entry off a stream of entries.
 func NextEntry(entries []byte) (key, value, rest []byte, err error) {
 	if len(entries) < 8 {

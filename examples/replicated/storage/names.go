@@ -14,6 +14,9 @@ const (
 	formatKey = "format"
 	// Of what the shards' databases hold, see machine/format.go.
 	format = "2"
+	// The same, of a cluster whose keys were converted to slots. Programs that know no
+	// slots refuse it.
+	formatConverted = "2-slots"
 )
 
 // Node is the databases of the shards of a node. The contents of a shard are
@@ -46,7 +49,7 @@ func OpenNode(engine Engine, shards int) (*Node, error) {
 	if err == nil {
 		found, err = n.record(formatKey)
 	}
-	if err == nil && found != format {
+	if err == nil && found != format && found != formatConverted {
 		err = fmt.Errorf("storage: this directory has format %q and not %s", found, format)
 	}
 	if err == nil && recorded != strconv.Itoa(shards) {
@@ -58,6 +61,9 @@ func OpenNode(engine Engine, shards int) (*Node, error) {
 	}
 	return n, nil
 }
+
+// RefuseOlder has programs that know no slots refuse the directory from here on.
+func (n *Node) RefuseOlder() error { return n.SetRecord(formatKey, formatConverted) }
 
 // Record is a text that was recorded; "" for none. Names that begin with
 // "shard" are this package's own.

@@ -4,6 +4,7 @@
 package main
 
 import (
+	"errors"
 	"flag"
 	"fmt"
 	"log/slog"
@@ -32,6 +33,7 @@ func main() {
 	peers := flag.String("peers", "", "ID=HOST:PORT,... of all the first nodes of a cluster, with this one")
 	flag.BoolVar(&options.Create, "create", false, "with --peers, at the first start only: this node's directory belongs to a new cluster")
 	flag.StringVar(&options.Cluster, "cluster", "", "name of a new cluster (default varve); with --join, the cluster must have it")
+	flag.BoolVar(&options.Convert, "convert-to-slots", false, "of a cluster that was created before there were slots: map its keys by slots, once all nodes have this option")
 	flag.StringVar(&options.Join, "join", "", "in place of --peers: HOST:PORT,... of nodes of the cluster to join")
 	flag.Uint64Var(&options.Shards, "shards", 8, "shards of a new cluster, each with a range of the slots of Redis Cluster; cannot be changed")
 	flag.IntVar(&options.Replicas, "replicas", 3, "replicas of each shard of a new cluster")
@@ -98,7 +100,10 @@ func main() {
 	}
 	options.Fatal, options.ReserveBytes = fatal, *reserve<<20
 	options.Peers, options.MaxRequest, options.Memory = members, clients.options.MaxRequest, clients.memory
-	if err := run(options, *watch, *profiles, &clients); err != nil {
+	for err = node.ErrLayout; errors.Is(err, node.ErrLayout); {
+		err = run(options, *watch, *profiles, &clients)
+	}
+	if err != nil {
 		slog.Error("the node ends", "error", err)
 		os.Exit(1)
 	}
@@ -153,6 +158,7 @@ func run(options node.Options, watch string, profiles bool, clients *clientFlags
 	// Only now: a node that waits for others in its start ends at once.
 	stop := make(chan os.Signal, 1)
 	signal.Notify(stop, syscall.SIGINT, syscall.SIGTERM)
+	defer signal.Stop(stop)
 	failed := make(chan error, 2)
 	if watch != "" {
 		listener, err := net.Listen("tcp", watch)
@@ -160,10 +166,15 @@ func run(options node.Options, watch string, profiles bool, clients *clientFlags
 			return err
 		}
 		defer listener.Close()
-		go func() { failed <- n.WatchServer(profiles).Serve(listener) }()
+		pages := n.WatchServer(profiles)
+		defer pages.Close()
+		go func() { failed <- pages.Serve(listener) }()
 	}
-	clients.options.Full = n.Full
-	server := redis.NewServer(clients.options, n)
+	serving := clients.options
+	if serving.Full = n.Full; !n.HasSlots() {
+		serving.Cluster = ""
+	}
+	server := redis.NewServer(serving, n)
 	if err := server.Listen(); err != nil {
 		return err
 	}
