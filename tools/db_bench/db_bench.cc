@@ -154,6 +154,9 @@ DEFINE_int32(readwritepercent, 90,
              "reads");
 DEFINE_int32(deletepercent, 2,
              "Of 100 operations of randomwithverify, deletions");
+DEFINE_int64(rate, 100000,
+             "Operations of openloop that are due in a second, of all threads");
+DEFINE_int32(put_percent, 50, "Of 100 operations of openloop, puts");
 DEFINE_int64(numdistinct, 1000, "Keys of randomwithverify");
 DEFINE_bool(transaction_db, false,
             "Open the database with transactions that lock keys, for "
@@ -313,6 +316,8 @@ Status CheckBounds() {
       {"readahead_size", 0, 1 << 30},
       {"readwritepercent", 0, 100},
       {"deletepercent", 0, 100},
+      {"rate", 1, 1e9},
+      {"put_percent", 0, 100},
       {"value_size_max", 0, 1 << 20},
       {"value_size_min", 0, 1 << 20},
       {"read_random_exp_range", 0, 1000},
@@ -619,6 +624,8 @@ WorkloadConfig MakeWorkloadConfig() {
   config.read_stride = static_cast<uint64_t>(FLAGS_multiread_stride);
   config.read_percent = static_cast<uint64_t>(FLAGS_readwritepercent);
   config.delete_percent = static_cast<uint64_t>(FLAGS_deletepercent);
+  config.rate = static_cast<uint64_t>(FLAGS_rate);
+  config.put_percent = static_cast<uint64_t>(FLAGS_put_percent);
   config.distinct_keys = static_cast<uint64_t>(FLAGS_numdistinct);
   config.finish_after_writes = FLAGS_finish_after_writes;
   config.transaction_sets = FLAGS_transaction_sets;

@@ -81,6 +81,42 @@ void WriteEnvironment(const BenchRun& run, JsonWriter* json) {
   json->Close('}');
 }
 
+void WriteLatency(const char* name, const Histogram& latency,
+                  JsonWriter* json) {
+  json->Open(name, '{');
+  json->Integer("count", latency.Count());
+  json->Number("average", latency.Average());
+  json->Integer("min", latency.Min());
+  json->Integer("p50", latency.Percentile(50));
+  json->Integer("p75", latency.Percentile(75));
+  json->Integer("p95", latency.Percentile(95));
+  json->Integer("p99", latency.Percentile(99));
+  json->Integer("p99.9", latency.Percentile(99.9));
+  json->Integer("p99.99", latency.Percentile(99.99));
+  json->Integer("max", latency.Max());
+  json->Close('}');
+}
+
+// Returns the line of the puts or gets of openloop.
+std::string FormatOpenLoop(const BenchmarkResult& result, const char* kind,
+                           const Histogram& latency_ns) {
+  const auto micros = [&latency_ns](double percent) {
+    return static_cast<double>(latency_ns.Percentile(percent)) / 1000;
+  };
+  std::string text;
+  AppendFormat(
+      &text,
+      "%s %s : %" PRIu64 " operations; %" PRIu64
+      " ops/sec; P50: %.3f P99: %.3f P99.9: %.3f P99.99: %.3f Max: %.3f "
+      "micros\n",
+      result.name.c_str(), kind, latency_ns.Count(),
+      static_cast<uint64_t>(PerSecond(static_cast<double>(latency_ns.Count()),
+                                      result.elapsed_seconds)),
+      micros(50), micros(99), micros(99.9), micros(99.99),
+      static_cast<double>(latency_ns.Max()) / 1000);
+  return text;
+}
+
 void WriteResult(const BenchmarkResult& result, JsonWriter* json) {
   json->Open(nullptr, '{');
   json->Text("name", result.name);
@@ -101,19 +137,11 @@ void WriteResult(const BenchmarkResult& result, JsonWriter* json) {
     json->Integer("background_writes", result.background_operations);
   }
   if (result.latency_ns != nullptr) {
-    const Histogram& latency = *result.latency_ns;
-    json->Open("latency_ns", '{');
-    json->Integer("count", latency.Count());
-    json->Number("average", latency.Average());
-    json->Integer("min", latency.Min());
-    json->Integer("p50", latency.Percentile(50));
-    json->Integer("p75", latency.Percentile(75));
-    json->Integer("p95", latency.Percentile(95));
-    json->Integer("p99", latency.Percentile(99));
-    json->Integer("p99.9", latency.Percentile(99.9));
-    json->Integer("p99.99", latency.Percentile(99.99));
-    json->Integer("max", latency.Max());
-    json->Close('}');
+    WriteLatency("latency_ns", *result.latency_ns, json);
+  }
+  if (result.open_loop != nullptr) {
+    WriteLatency("puts_ns", result.open_loop->puts_ns, json);
+    WriteLatency("gets_ns", result.open_loop->gets_ns, json);
   }
   json->Integer("peak_rss_bytes", result.peak_rss_bytes);
   json->Number("open_seconds", result.open_seconds);
@@ -221,6 +249,10 @@ std::string FormatResult(const BenchmarkResult& result) {
   }
   if (!result.message.empty()) text += " " + result.message;
   text.push_back('\n');
+  if (result.open_loop != nullptr) {
+    text += FormatOpenLoop(result, "puts", result.open_loop->puts_ns);
+    text += FormatOpenLoop(result, "gets", result.open_loop->gets_ns);
+  }
   if (result.latency_ns != nullptr) {
     AppendFormat(&text, "Microseconds per %s:\n", result.operation.c_str());
     text.append(PercentilesOfRocksDb(result.latency_ns->ToString(1000)));

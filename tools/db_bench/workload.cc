@@ -178,6 +178,13 @@ void Summarize(const std::vector<std::unique_ptr<LoopThread>>& threads,
     result->bytes += thread->bytes;
     result->found += thread->found;
     result->lookups += thread->lookups;
+    if (thread->open_loop != nullptr) {
+      if (result->open_loop == nullptr) {
+        result->open_loop = std::make_unique<OpenLoopLatency>();
+      }
+      result->open_loop->puts_ns.Merge(thread->open_loop->puts_ns);
+      result->open_loop->gets_ns.Merge(thread->open_loop->gets_ns);
+    }
     if (thread->latency_ns == nullptr) continue;
     if (result->latency_ns == nullptr) {
       result->latency_ns = std::make_unique<Histogram>();

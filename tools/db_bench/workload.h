@@ -155,6 +155,10 @@ struct WorkloadConfig {
   // deletions. The others are writes.
   uint64_t read_percent = 90;
   uint64_t delete_percent = 2;
+  // Operations of openloop that are due in a second, of all threads, and of 100
+  // of them, puts. The others are gets.
+  uint64_t rate = 100000;
+  uint64_t put_percent = 50;
   // Keys of randomwithverify.
   uint64_t distinct_keys = 1000;
   // The writer beside others ends after `writes` updates.
@@ -228,6 +232,12 @@ struct WorkloadConfig {
   bool use_existing_db = false;
 };
 
+// The latencies of openloop: from when an operation was due to its end.
+struct OpenLoopLatency {
+  Histogram puts_ns;
+  Histogram gets_ns;
+};
+
 struct BenchmarkResult {
   std::string name;
   // The name of one operation, such as "read".
@@ -251,6 +261,8 @@ struct BenchmarkResult {
   std::string message;
   // Nanoseconds; null without WorkloadConfig::histogram.
   std::unique_ptr<Histogram> latency_ns;
+  // Null unless the benchmark is openloop.
+  std::unique_ptr<OpenLoopLatency> open_loop;
   // The most memory the process held during the benchmark.
   uint64_t peak_rss_bytes = 0;
   // The engine's levels before the benchmark. Empty if the engine has none.

@@ -81,6 +81,8 @@ struct alignas(64) LoopThread {
   // Gets, puts and seeks of mixgraph.
   uint64_t mix[3] = {};
   std::unique_ptr<Histogram> latency_ns;
+  // Of openloop only.
+  std::unique_ptr<OpenLoopLatency> open_loop;
   // To be printed with the figures.
   std::string message;
   // Its operations are not part of the figures, as if it ran beside the others.
@@ -147,6 +149,10 @@ void VerifyLoop(LoopContext* context, LoopThread* thread);
 void TransactionLoop(LoopContext* context, LoopThread* thread);
 // Returns Corruption if the sums of the sets differ.
 Status CheckTransactions(const WorkloadConfig& config, EngineSession* session);
+
+// Puts and gets of random keys that are due at WorkloadConfig::rate, in
+// loops/open_loop.cc.
+void OpenLoop(LoopContext* context, LoopThread* thread);
 
 // The next ones are in loops/read_loops.cc.
 void NewIteratorLoop(LoopContext* context, LoopThread* thread);

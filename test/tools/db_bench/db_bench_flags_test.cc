@@ -132,6 +132,8 @@ TEST_F(DbBenchFlagsTest, RefusesWhatWouldBeAnotherRun) {
                               "--readonly",
                               "--use_existing_keys",
                               "--deletepercent=101",
+                              "--put_percent=101",
+                              "--rate=0",
                               "--keyrange_num=0",
                               "--mix_get_ratio=0",
                               "--expire_style=odd",

@@ -70,6 +70,27 @@ TEST(DbBenchReportTest, AddsPercentilesInMicroseconds) {
   EXPECT_NE(text.find("P99.9: 64.00"), std::string::npos) << text;
 }
 
+TEST(DbBenchReportTest, PrintsLatenciesOfPutsAndGets) {
+  BenchmarkResult result = ReadRandomResult();
+  result.name = "openloop";
+  result.elapsed_seconds = 2;
+  result.open_loop = std::make_unique<OpenLoopLatency>();
+  for (int i = 0; i < 1000; ++i) result.open_loop->puts_ns.Add(100);
+  result.open_loop->puts_ns.Add(1234567);
+  const std::string text = FormatResult(result);
+  EXPECT_NE(
+      text.find("found)\n"
+                "openloop puts : 1001 operations; 500 ops/sec; P50: 0.100 P99: "
+                "0.100 P99.9: 0.100 P99.99: 1234.567 Max: 1234.567 micros\n"
+                "openloop gets : 0 operations; 0 ops/sec; P50: 0.000 "),
+      std::string::npos)
+      << text;
+  std::vector<BenchmarkResult> results;
+  results.push_back(std::move(result));
+  const std::string json = FormatJson(BenchRun(), results);
+  EXPECT_NE(json.find("\"puts_ns\""), std::string::npos) << json;
+}
+
 TEST(DbBenchReportTest, PrintsCpuTimeOfAnOperation) {
   CpuTime used;
   used.name = "fillseq";

@@ -225,6 +225,27 @@ TEST_P(DbBenchWorkloadsTest, FollowsASine) {
   EXPECT_THAT(out, ContainsRegex("mixgraph +:[^\n]* 1000 operations;"));
 }
 
+TEST_P(DbBenchWorkloadsTest, DoesAllOperationsOfASchedule) {
+  const auto count = [](const std::string& out, const std::string& kind) {
+    std::smatch match;
+    const std::regex line("\nopenloop " + kind + " : ([0-9]+) operations;");
+    EXPECT_TRUE(std::regex_search(out, match, line)) << out;
+    return match.empty() ? -1 : std::stoi(match[1]);
+  };
+  std::string out = Out({"fillseq", "openloop", "--rate=20000", "--threads=2",
+                         "--duration=1", "--put_percent=30", "--histogram"});
+  EXPECT_THAT(out, ContainsRegex("\nopenloop +:[^\n]* 20000 operations;"));
+  EXPECT_NEAR(count(out, "puts"), 6000, 1000);
+  EXPECT_EQ(count(out, "puts") + count(out, "gets"), 20000);
+  EXPECT_THAT(out, HasSubstr("\nCount: 20000 "));
+  // Without a duration, as many as those that read and write do.
+  out = Out({"fillseq", "openloop", "--writes=1000", "--reads=1100",
+             "--rate=1000000000", "--put_percent=0"});
+  EXPECT_THAT(out, ContainsRegex("\nopenloop +:[^\n]* 1100 operations;[^\n]*"
+                                 "[(]1100 of 1100 found"));
+  EXPECT_EQ(count(out, "puts"), 0);
+}
+
 TEST_P(DbBenchWorkloadsTest, TakesTheOtherFlags) {
   const std::string out =
       Out({"fillrandom", "readrandom", "compact", "--same_value_percentage=100",
