@@ -1,13 +1,16 @@
 #!/usr/bin/env python3
 # Varve: a key-value storage engine. MIT licence, see LICENSE.
 """Goal: tools/peers/build says what it lacks, and refuses an adapter that does
-other work than db_bench. Method: run it with programs in place of go and cargo.
-The engines themselves come from registries and are not built here.
+other work than db_bench, and the open loop of the adapters is db_bench's. Method:
+run it with programs in place of go and cargo, and run the unit tests of the open
+loop with the real ones, if they are there. The engines themselves come from
+registries and are not built here.
 
 Usage: peers_test.py
 """
 
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -24,6 +27,45 @@ while [[ $1 != -o ]]; do shift; done
 printf '#!/usr/bin/env bash\\ncat @work@\\n' >"$2"
 chmod +x "$2"
 """
+
+
+def find_program(name, directory):
+    return shutil.which(name) or shutil.which(name, path=directory)
+
+
+class OpenLoopTest(unittest.TestCase):
+    def run_tests(self, *command):
+        with tempfile.TemporaryDirectory() as directory:
+            done = subprocess.run(
+                [*command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                text=True, check=False, cwd=directory,
+                env={**os.environ, "GOTOOLCHAIN": "local", "GOPROXY": "off",
+                     "GOFLAGS": "-mod=readonly -buildvcs=false"})
+            self.assertEqual(done.returncode, 0, done.stdout)
+            return done.stdout
+
+    def test_go(self):
+        go = find_program("go", "/usr/local/go/bin")
+        version = subprocess.run(
+            [go, "env", "GOVERSION"], capture_output=True, text=True,
+            check=False, env={**os.environ, "GOTOOLCHAIN": "local"}
+        ).stdout if go else ""
+        minor = re.match(r"go1\.(\d+)", version)
+        if not minor or int(minor[1]) < 25:
+            self.skipTest("no go of version 1.25")
+        text = self.run_tests(go, "test", "-C", str(PEERS / "go"), "-v",
+                              "./bench")
+        self.assertEqual(text.count("--- PASS"), 4, text)
+
+    def test_rust(self):
+        rustc = find_program("rustc", str(Path.home() / ".cargo/bin"))
+        if not rustc:
+            self.skipTest("no rustc")
+        with tempfile.TemporaryDirectory() as directory:
+            program = f"{directory}/open_loop"
+            self.run_tests(rustc, "--edition=2021", "--test", "-o", program,
+                           str(PEERS / "rust/bench/src/open_loop.rs"))
+            self.assertIn("4 passed", self.run_tests(program))
 
 
 class PeersTest(unittest.TestCase):

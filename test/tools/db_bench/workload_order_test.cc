@@ -121,9 +121,9 @@ TEST(WorkloadOrderTest, IsWhatTheAdaptersOfPeersDo) {
   Workload workload(config, EngineConfig(), &engine);
   ASSERT_TRUE(workload.Open().ok());
   std::string text;
-  for (const char* name :
-       {"fillseq", "fillrandom", "filluniquerandom", "fillsync", "fillbatch",
-        "overwrite", "readrandom", "readmissing", "multireadrandom"}) {
+  for (const char* name : {"fillseq", "fillrandom", "filluniquerandom",
+                           "fillsync", "fillbatch", "overwrite", "readrandom",
+                           "readmissing", "multireadrandom", "openloop"}) {
     BenchmarkResult result;
     ASSERT_TRUE(Ok(workload.Run(*FindBenchmark(name), &result)));
     text += engine.Take(name);

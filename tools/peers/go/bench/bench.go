@@ -36,6 +36,8 @@ type options struct {
 	readBatch  uint64
 	seekNexts  int
 	writeRate  float64
+	rate       uint64
+	putPercent uint64
 	existing   bool
 	showWork   bool
 	config     Config
@@ -63,6 +65,10 @@ func parse(name string) *options {
 		"entries that seekrandom walks after each seek")
 	flag.Float64Var(&o.writeRate, "benchmark_write_rate_limit", 0,
 		"bytes a second of all writers; 0: no limit")
+	flag.Uint64Var(&o.rate, "rate", 100000,
+		"operations of openloop that are due in a second, of all threads")
+	flag.Uint64Var(&o.putPercent, "put_percent", 50,
+		"of 100 operations of openloop, puts")
 	flag.BoolVar(&o.existing, "use_existing_db", false,
 		"keep the database there is")
 	flag.BoolVar(&o.showWork, "show_work", false,
@@ -105,7 +111,8 @@ func parse(name string) *options {
 	})
 	if o.num < 1 || o.threads < 1 || o.keyBytes < 1 || o.batch < 1 ||
 		o.valueBytes < 0 || o.valueBytes > valueBytes ||
-		o.ratio < .01 || o.ratio > 1 {
+		o.ratio < .01 || o.ratio > 1 || o.rate < 1 || o.rate > second ||
+		o.putPercent > 100 {
 		fail(name, errors.New("a size or a count is out of its range"))
 	}
 	if config.Compression != "none" && config.Compression != "snappy" {
@@ -348,9 +355,13 @@ func (w *workload) runThreads(b *benchmark, count int, user,
 	w.started++
 	seeds := random{o.seed + w.started}
 	var threads []*thread
-	for range count {
-		threads = append(threads,
-			newThread(c, seeds.next(), w.values, w.engine.NewSession()))
+	for i := range count {
+		t := newThread(c, seeds.next(), w.values, w.engine.NewSession())
+		t.index = i
+		threads = append(threads, t)
+	}
+	if b.openLoop {
+		defer addProcessors(count)()
 	}
 	c.foreground.Store(int32(count))
 	var running sync.WaitGroup
@@ -359,9 +370,13 @@ func (w *workload) runThreads(b *benchmark, count int, user,
 		running.Add(1)
 		go func() {
 			defer running.Done()
-			// A thread of its own, as in db_bench.
-			runtime.LockOSThread()
-			defer runtime.UnlockOSThread()
+			// A thread of its own, as in db_bench. Go stops a goroutine each
+			// 10 ms. With a thread of its own it then waits for another thread
+			// to start it again, which the latencies of openloop would show.
+			if !b.openLoop {
+				runtime.LockOSThread()
+				defer runtime.UnlockOSThread()
+			}
 			<-begin
 			loop(c, t)
 			if err := t.session.Close(); t.err == nil {
@@ -408,6 +423,8 @@ func (w *workload) runThreads(b *benchmark, count int, user,
 		sum.bytes += t.bytes
 		sum.found += t.found
 		sum.lookups += t.lookups
+		sum.puts.merge(&t.puts)
+		sum.gets.merge(&t.gets)
 	}
 	var beside uint64
 	if writer != nil {
@@ -418,6 +435,11 @@ func (w *workload) runThreads(b *benchmark, count int, user,
 	}
 	w.report(b.name, sum.operations, last.Sub(first).Seconds(), inThreads,
 		sum.bytes, sum.found, sum.lookups, beside)
+	if b.openLoop {
+		seconds := last.Sub(first).Seconds()
+		fmt.Printf("%s puts : %s\n", b.name, sum.puts.line(seconds))
+		fmt.Printf("%s gets : %s\n", b.name, sum.gets.line(seconds))
+	}
 	w.pending = cpuTime{b.name, sum.operations, user, system}
 	return nil
 }

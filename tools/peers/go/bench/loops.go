@@ -32,6 +32,7 @@ type benchmark struct {
 	batch      uint64 // In place of batch_size, if not zero.
 	background bool   // One more thread writes.
 	compact    bool
+	openLoop   bool
 	absent     string // The engines have no such operation: why.
 }
 
@@ -55,6 +56,8 @@ var benchmarks = []benchmark{
 	{name: "seekrandom", loop: seekLoop, order: uniform, needsData: true},
 	{name: "readwhilewriting", loop: readLoop, order: uniform,
 		needsData: true, background: true},
+	{name: "openloop", loop: openLoop, order: uniform, needsData: true,
+		writes: true, openLoop: true},
 	{name: "compact", compact: true},
 	{name: "waitforcompaction", absent: "the engine has no such call"},
 }
@@ -77,6 +80,7 @@ func (c *context) timed() bool {
 
 // thread is the state of one thread, and its results.
 type thread struct {
+	index    int
 	random   random
 	values   valueSource
 	key      []byte
@@ -90,6 +94,7 @@ type thread struct {
 	bytes      uint64
 	found      uint64
 	lookups    uint64
+	puts, gets histogram // Latencies of openloop.
 }
 
 func newThread(c *context, seed uint64, values []byte,

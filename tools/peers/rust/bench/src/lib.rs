@@ -6,6 +6,7 @@
 mod data;
 mod engine;
 mod loops;
+mod open_loop;
 mod options;
 mod record;
 
@@ -17,6 +18,7 @@ use std::time::{Duration, Instant};
 use data::{compressible_bytes, Random, VALUE_BYTES};
 pub use engine::{Config, Engine, Entries, Result, Session};
 use loops::{Context, KeyOrder, Loop, Worker};
+use open_loop::Histogram;
 use options::Options;
 use record::Recorder;
 
@@ -73,6 +75,7 @@ const BENCHMARKS: &[Benchmark] = &[
         background: true,
         ..other("readwhilewriting", Loop::Read, KeyOrder::Uniform)
     },
+    other("openloop", Loop::Open, KeyOrder::Uniform),
     Benchmark { name: "compact", compact: true, ..BASE },
     Benchmark { name: "waitforcompaction", ..BASE },
 ];
@@ -269,7 +272,8 @@ impl<'a> Workload<'a> {
         } else if sync != self.open_sync {
             self.reopen(engine, sync)?;
         }
-        if run == Loop::Write || benchmark.background {
+        let writes = matches!(run, Loop::Write | Loop::Open);
+        if writes || benchmark.background {
             (self.untouched, self.has_data) = (false, true);
         }
         self.finish_cpu();
@@ -303,7 +307,10 @@ impl<'a> Workload<'a> {
         threads: usize,
     ) -> Result<()> {
         let options = self.options;
-        let all = if run == Loop::Write { options.num } else { options.reads };
+        let all = match run {
+            Loop::Write | Loop::Open => options.num,
+            _ => options.reads,
+        };
         let context = Context {
             options,
             order: benchmark.order,
@@ -326,7 +333,8 @@ impl<'a> Workload<'a> {
         }
         let mut workers: Vec<_> = loops
             .iter()
-            .map(|_| Worker::new(&context, seeds.next(), &self.values))
+            .enumerate()
+            .map(|(i, _)| Worker::new(&context, i, seeds.next(), &self.values))
             .collect();
         let (user, system) = usage();
         let barrier = Barrier::new(loops.len());
@@ -389,6 +397,15 @@ impl<'a> Workload<'a> {
         let operations = sum(|w| w.operations);
         let in_threads = in_threads.as_secs_f64();
         print_result(benchmark.name, operations, seconds, in_threads, &rest);
+        if run == Loop::Open {
+            let (mut puts, mut gets) = (Histogram::new(), Histogram::new());
+            for worker in measured {
+                puts.merge(&worker.puts);
+                gets.merge(&worker.gets);
+            }
+            println!("{} puts : {}", benchmark.name, puts.line(seconds));
+            println!("{} gets : {}", benchmark.name, gets.line(seconds));
+        }
         self.pending = Some((benchmark.name, operations, user, system));
         Ok(())
     }

@@ -7,6 +7,9 @@ use std::time::{Duration, Instant};
 
 use crate::data::{set_key, Permutation, Random, ValueSource};
 use crate::engine::{Entries, Result, Session};
+use crate::open_loop::{
+    run_open_loop, Histogram, Operations, Schedule, SteadyClock,
+};
 use crate::options::Options;
 
 /// Calls between looks at the clock.
@@ -29,6 +32,7 @@ pub enum Loop {
     MultiRead,
     Seek,
     BackgroundWrite,
+    Open,
 }
 
 /// What the threads of a benchmark share.
@@ -55,6 +59,7 @@ impl Context<'_> {
 
 /// The state of one thread, and its results.
 pub struct Worker<'a> {
+    index: usize,
     random: Random,
     values: ValueSource<'a>,
     key: Vec<u8>,
@@ -66,16 +71,25 @@ pub struct Worker<'a> {
     pub bytes: u64,
     pub found: u64,
     pub lookups: u64,
+    /// The latencies of openloop.
+    pub puts: Histogram,
+    pub gets: Histogram,
 }
 
 impl<'a> Worker<'a> {
-    pub fn new(context: &Context, seed: u64, values: &'a [u8]) -> Self {
+    pub fn new(
+        context: &Context,
+        index: usize,
+        seed: u64,
+        values: &'a [u8],
+    ) -> Self {
         let options = context.options;
         let longer = usize::from(context.order == KeyOrder::Missing);
         let mut random = Random(seed);
         let permutation = Permutation::new(options.num, random.next());
         let now = Instant::now();
         Worker {
+            index,
             random,
             values: ValueSource {
                 bytes: values,
@@ -91,6 +105,8 @@ impl<'a> Worker<'a> {
             bytes: 0,
             found: 0,
             lookups: 0,
+            puts: Histogram::new(),
+            gets: Histogram::new(),
         }
     }
 
@@ -122,6 +138,7 @@ impl<'a> Worker<'a> {
             Loop::MultiRead => self.multi_read(context, session),
             Loop::Seek => self.seek(context, session),
             Loop::BackgroundWrite => self.background_write(context, session),
+            Loop::Open => self.open_loop(context, session),
         }
     }
 
@@ -301,6 +318,69 @@ impl<'a> Worker<'a> {
         (self.found, self.bytes, self.lookups) =
             (found, bytes, self.operations);
         Ok(())
+    }
+}
+
+impl Worker<'_> {
+    fn open_loop(
+        &mut self,
+        context: &Context,
+        session: &mut dyn Session,
+    ) -> Result<()> {
+        let schedule = Schedule {
+            rate: context.options.rate,
+            threads: context.threads as u64,
+            index: self.index as u64,
+        };
+        let count = if context.timed() {
+            schedule.count_within(context.options.duration.as_secs())
+        } else {
+            context.operations
+        };
+        self.start = Instant::now();
+        let clock = SteadyClock(self.start);
+        let mut turns = Turns { worker: self, context, session, put: false };
+        let done = run_open_loop(&schedule, count, &clock, &mut turns)?;
+        self.operations = done;
+        self.end = Instant::now();
+        Ok(())
+    }
+}
+
+/// The operations of openloop.
+struct Turns<'a, 'b> {
+    worker: &'a mut Worker<'b>,
+    context: &'a Context<'a>,
+    session: &'a mut dyn Session,
+    put: bool,
+}
+
+impl Operations<Box<dyn std::error::Error + Send + Sync>> for Turns<'_, '_> {
+    fn prepare(&mut self) {
+        let worker = &mut *self.worker;
+        set_key(worker.number(self.context), &mut worker.key);
+        self.put =
+            worker.random.uniform(100) < self.context.options.put_percent;
+    }
+
+    fn run(&mut self) -> Result<Option<&mut Histogram>> {
+        // relaxed: a thread that ends a little later does no harm.
+        if self.context.stop.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
+        let Worker { key, values, bytes, found, .. } = &mut *self.worker;
+        if self.put {
+            let value = values.next();
+            self.session.put_one(key, value)?;
+            *bytes += (key.len() + value.len()) as u64;
+            return Ok(Some(&mut self.worker.puts));
+        }
+        self.session.get(key, &mut |value| {
+            *found += 1;
+            *bytes += (key.len() + value.len()) as u64;
+        })?;
+        self.worker.lookups += 1;
+        Ok(Some(&mut self.worker.gets))
     }
 }
 

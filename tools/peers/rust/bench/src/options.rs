@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use crate::data::VALUE_BYTES;
 use crate::engine::{Config, Result};
+use crate::open_loop::SECOND;
 
 pub struct Options {
     pub benchmarks: Vec<String>,
@@ -22,6 +23,8 @@ pub struct Options {
     pub read_batch: usize,
     pub seek_nexts: u64,
     pub write_rate: f64,
+    pub rate: u64,
+    pub put_percent: u64,
     pub existing: bool,
     pub show_work: bool,
     pub version: bool,
@@ -41,6 +44,12 @@ const FLAGS: &[(&str, &str, &str)] = &[
     ("batch_size", "", "updates written at once, and keys of a multiread"),
     ("seek_nexts", "0", "entries that seekrandom walks after each seek"),
     ("benchmark_write_rate_limit", "0", "bytes a second; 0: no limit"),
+    (
+        "rate",
+        "100000",
+        "operations of openloop due in a second, of all threads",
+    ),
+    ("put_percent", "50", "of 100 operations of openloop, puts"),
     ("use_existing_db", "false", "keep the database there is"),
     ("show_work", "false", "print the first operations instead"),
     ("db", "", "directory of the database"),
@@ -130,6 +139,8 @@ pub fn parse(name: &str) -> Result<Options> {
         read_batch,
         seek_nexts: number(&values, "seek_nexts")?,
         write_rate: number(&values, "benchmark_write_rate_limit")?,
+        rate: number(&values, "rate")?,
+        put_percent: number(&values, "put_percent")?,
         existing: truth(&values, "use_existing_db"),
         show_work: truth(&values, "show_work"),
         version: truth(&values, "version"),
@@ -154,6 +165,8 @@ pub fn parse(name: &str) -> Result<Options> {
         || options.batch < 1
         || options.value_bytes > VALUE_BYTES
         || !(0.01..=1.0).contains(&options.ratio)
+        || !(1..=SECOND).contains(&options.rate)
+        || options.put_percent > 100
     {
         return Err("a size or a count is out of its range".into());
     }
