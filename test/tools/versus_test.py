@@ -51,6 +51,16 @@ Percentiles: P50: 1.90 P75: 2.90 P99: 7.93 P99.9: 13.20 P99.99: 40.00
 ------------------------------------------------------
 """
 
+OPEN_LOOP = """\
+openloop     :  10.000 micros/op 100000 ops/sec 1.000 seconds 100000 \
+operations;   10.6 MB/s (49990 of 49990 found)
+openloop puts : 50010 operations; 50009 ops/sec; P50: 1.250 P99: 3.500 \
+P99.9: 17.250 P99.99: 1044.500 Max: 123456.750 micros
+openloop gets : 49990 operations; 49989 ops/sec; P50: 0.750 P99: 2.500 \
+P99.9: 12.250 P99.99: 944.500 Max: 123450.500 micros
+openloop     : CPU 10.500 micros/op (user 9.000, system 1.500)
+"""
+
 # Prints what an adapter of tools/peers prints, and refuses what they refuse.
 ADAPTER = """\
 #!/usr/bin/env bash
@@ -60,11 +70,19 @@ case $* in
   *--histogram* | *--engine*) exit 1 ;;
   *)
     for word in "$@"; do
+      if [[ $word == --db=* ]]; then mkdir -p "${word#*=}"; fi
       [[ $word == --benchmarks=* ]] || continue
       for name in $(tr , ' ' <<<"${word#*=}"); do
         printf '%s : 2.000 micros/op 500000 ops/sec 1.000 seconds 500000 ' $name
         printf 'operations;\\n%s : CPU 2.500 micros/op (user 2.000, ' $name
         printf 'system 0.500)\\n'
+        [[ $name == openloop ]] || continue
+        [[ $* == *--rate=5000* && $* == *--duration=1* ]] || exit 1
+        for kind in puts gets; do
+          printf 'openloop %s : 250000 operations; 250000 ops/sec; ' $kind
+          printf 'P50: 1.000 P99: 2.000 P99.9: 3.000 P99.99: 4.000 '
+          printf 'Max: 5000.000 micros\\n'
+        done
       done
     done ;;
 esac
@@ -123,6 +141,41 @@ class SampleTest(unittest.TestCase):
     def test_reads_what_rocksdb_prints(self):
         sample = self.versus.Sample(["overwrite"], THEIRS, 0)
         self.assertEqual(sample.latency, (7.93, 13.2, 9000.0))
+
+    def test_reads_the_latencies_of_an_open_loop(self):
+        for text in (OPEN_LOOP, OURS + OPEN_LOOP + THEIRS):
+            sample = self.versus.Sample(["openloop"], text, 0)
+            self.assertEqual(sample.speed, 100000)
+            self.assertEqual(sample.cpu_micros, 10.5)
+            self.assertEqual(sample.open_loop, {
+                "puts": {"ops_per_sec": 50009, "P50": 1.25, "P99": 3.5,
+                         "P99.9": 17.25, "P99.99": 1044.5, "Max": 123456.75},
+                "gets": {"ops_per_sec": 49989, "P50": .75, "P99": 2.5,
+                         "P99.9": 12.25, "P99.99": 944.5, "Max": 123450.5}})
+        self.assertEqual(
+            self.versus.Sample(["overwrite"], OURS + OPEN_LOOP, 0).open_loop,
+            {})
+
+    def test_prints_medians_of_the_latencies(self):
+        texts = [OPEN_LOOP.replace("1.250", micros)
+                 for micros in ("1.250", "3.250", "1.750")]
+        figures = self.versus.summarize_engine(
+            [self.versus.Sample(["openloop"], text, 0) for text in texts])
+        row = {"benchmark": "openloop", "threads": 1,
+               "engines": {"varve": figures, "pebble": figures}}
+        summary = {"config": {"rate": 100000}, "rows": [row]}
+        text, table = self.versus.format_open_loop(summary)
+        self.assertIn("at 100,000 operations a second", text)
+        lines = table.splitlines()
+        self.assertEqual([line[:17] for line in lines[2:]],
+                         ["| 1 | puts | varv", "| 1 | puts | pebb",
+                          "| 1 | gets | varv", "| 1 | gets | pebb"])
+        self.assertIn("| 1.8 (1.2 to 3.2) | 3.5 (3.5 to 3.5) |", lines[2])
+        self.assertIn("| 123,456.8 (123,456.8 to 123,456.8) |", lines[2])
+        self.assertEqual({line.count("|") for line in lines}, {10})
+        row["engines"] = {"varve": self.versus.summarize_engine(
+            [self.versus.Sample(["overwrite"], OURS, 0)])}
+        self.assertEqual(self.versus.format_open_loop(summary), [])
 
     def test_takes_the_last_of_the_same_name(self):
         text = OURS + OURS.replace("10000000 ops/sec", "20000000 ops/sec")
@@ -207,8 +260,9 @@ class ProgramTest(unittest.TestCase):
             report = f"{directory}/report.json"
             done = self.run_versus(
                 "--rounds=1", "--engines=varve", f"--peers_dir={directory}",
-                "--peer=pebble", "--benchmarks=fillseq,readrandom",
-                f"--db_dir={directory}", f"--json={report}", "--latency")
+                "--peer=pebble", "--benchmarks=fillseq,readrandom,openloop",
+                "--rate=5000", f"--db_dir={directory}", f"--json={report}",
+                "--latency")
             self.assertEqual(done.returncode, 0, done.stdout)
             summary = json.loads(Path(report).read_text(encoding="utf-8"))
         self.assertEqual(list(summary["engines"]), ["varve", "pebble"])
@@ -218,6 +272,12 @@ class ProgramTest(unittest.TestCase):
             self.assertEqual(figures["ops_per_sec"], [500000])
             self.assertEqual(figures["cpu_micros_per_op"], [2.5])
         self.assertIn("2.500 (2.500 to 2.500)", done.stdout)
+        self.assertIn("| 1 | puts | pebble | 250,000 (250,000 to 250,000) | "
+                      "1.0 (1.0 to 1.0) | 2.0 (2.0 to 2.0) | ", done.stdout)
+        for kind in ("puts", "gets"):
+            latency = summary["rows"][2]["engines"]["varve"]["open_loop"][kind]
+            self.assertEqual(len(latency["P99.99"]), 1)
+            self.assertGreater(latency["Max"][0], 0)
 
     def test_says_how_to_build_an_adapter(self):
         with tempfile.TemporaryDirectory() as directory:
