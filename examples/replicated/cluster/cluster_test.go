@@ -150,6 +150,7 @@ func TestIsLinearizableWhateverHappens(t *testing.T) {
 			c.disks = true
 		}
 	}
+	c.flags = append(c.flags, "--max-staleness="+maxStaleness.String())
 	flags := c.flags
 	if !testing.Short() {
 		c.flags = append(c.flags, "--balance-pause=3s")
@@ -180,6 +181,9 @@ func TestIsLinearizableWhateverHappens(t *testing.T) {
 		number := id
 		start(func() { runClient(c, h, number, &stop, own[number%2]) })
 	}
+	stale := newStaleReads()
+	start(func() { stale.write(c, &stop) })
+	start(func() { stale.read(c, &stop) })
 	harm := &harm{c: c, random: rand.New(rand.NewSource(*seed - 1)), counts: map[string]int{}, ended: map[*process]bool{}}
 	still := make(chan struct{})
 	var moves sync.WaitGroup
@@ -202,6 +206,7 @@ func TestIsLinearizableWhateverHappens(t *testing.T) {
 	for _, l := range append(own, libraries...) {
 		l.log(t)
 	}
+	stale.expectRight(t)
 	if c.network != nil {
 		t.Logf("%d packets passed on, %d not", c.network.passed.Load(), c.network.dropped.Load())
 	}

@@ -67,18 +67,20 @@ func (n *Node) staleHere(shard uint64, query interface{}, oldest time.Duration) 
 		return nil, 0, errNotHere
 	}
 	at := n.current[shard].Load()
-	// A replica that lags behind a conversion would lack keys that were there all the time.
-	if age := n.age(shard); oldest > 0 && (age < 0 || age > oldest) || age < 0 && n.Directory().Conversion != nil && n.hasSlots() {
-		return nil, 0, errTooOld
-	}
 	answer, err := n.host.StaleRead(clusterOf(shard), query)
 	if err != nil && !errors.Is(err, storage.ErrTooLarge) {
 		return nil, 0, errNotHere // Such as a replica that is just being removed.
 	}
-	if at == 0 {
-		return answer, UnknownAge, err
+	// Only now, because the node may have been stopped during the read.
+	age := UnknownAge
+	if at != 0 {
+		age = time.Since(clock) - time.Duration(at)
 	}
-	return answer, time.Since(clock) - time.Duration(at), err
+	// A replica that lags behind a conversion would lack keys that were there all the time.
+	if oldest > 0 && (age < 0 || age > oldest) || age < 0 && n.Directory().Conversion != nil && n.hasSlots() {
+		return nil, 0, errTooOld
+	}
+	return answer, age, err
 }
 
 // readStale reads this node's replica, or else one of another node. What is too
