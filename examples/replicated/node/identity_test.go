@@ -25,7 +25,7 @@ import (
 
 func await(t *testing.T, what string, done func() bool) {
 	t.Helper()
-	for end := time.Now().Add(2 * time.Minute); !done(); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(10 * time.Minute); !done(); time.Sleep(10 * time.Millisecond) {
 		check.FatalIf(t, time.Now().After(end), "not in time: %v", what)
 	}
 }

@@ -78,7 +78,7 @@ func heldShards(n *Node) (shards []uint64) {
 // awaitHeld waits until snapshots of these shards are held.
 func awaitHeld(t *testing.T, n *Node, shards ...uint64) {
 	t.Helper()
-	for end := time.Now().Add(time.Minute); !slices.Equal(heldShards(n), shards); time.Sleep(10 * time.Millisecond) {
+	for end := time.Now().Add(10 * time.Minute); !slices.Equal(heldShards(n), shards); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
 			t.Fatalf("of shards %v, snapshots are held", heldShards(n))
 		}
