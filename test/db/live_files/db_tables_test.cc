@@ -227,6 +227,26 @@ TEST_F(DbTablesTest, CompactFilesWithinLevel0WritesOneTable) {
   EXPECT_TRUE(HasEntries(db_.get(), ToList(model)));
 }
 
+// Neither the first entry nor the last one of a table has the smallest or the
+// largest sequence number.
+TEST_F(DbTablesTest, TablesHaveTheBoundsOfTheirSequenceNumbers) {
+  Open();
+  Do("put a 1, put d 1, flush");
+  const auto snapshot = db_->GetSnapshot();
+  Do("put c 3, put b 4, put d 5, put a 6, flush");
+  const auto expect_bounds = [&](uint64_t smallest, uint64_t largest) {
+    std::vector<LiveFileMetaData> tables;
+    db_->GetLiveFilesMetaData(&tables);
+    ASSERT_FALSE(tables.empty());
+    EXPECT_EQ(tables[0].smallest_seqno, smallest);
+    EXPECT_EQ(tables[0].largest_seqno, largest);
+  };
+  expect_bounds(3, 6);
+  ASSERT_TRUE(Ok(db_->CompactFiles({}, nullptr, Ages(), 0)));
+  expect_bounds(1, 6);
+  db_->ReleaseSnapshot(snapshot);
+}
+
 // Everything in them is deleted.
 TEST_F(DbTablesTest, CompactFilesWithinLevel0CanLeaveNone) {
   Open();
