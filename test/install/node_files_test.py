@@ -166,6 +166,13 @@ class FilesTest(unittest.TestCase):
         self.assertIn("s,/usr/local/bin/,/usr/bin/,", rules)
         self.assertIn("User=varve\n", unit)
 
+    def test_a_reload_too_early_does_not_end_the_service(self):
+        """systemd takes the end by SIGHUP for a success, unless it is told."""
+        unit = (STORE / "varve-node.service").read_text()
+        self.assertIn("ExecReload=/bin/kill -HUP $MAINPID\n", unit)
+        self.assertIn("Restart=on-failure\n", unit)
+        self.assertIn("RestartForceExitStatus=SIGHUP\n", unit)
+
 
 if __name__ == "__main__":
     unittest.main()

@@ -27,6 +27,9 @@ func main() {
 	if len(os.Args) > 1 && os.Args[1] == "salvage" {
 		os.Exit(salvage(os.Args[2:]))
 	}
+	// Before all else: without a channel, the signal would end the process.
+	reload := make(chan os.Signal, 1)
+	signal.Notify(reload, syscall.SIGHUP)
 	var options node.Options
 	flag.Uint64Var(&options.ID, "id", 0, "with --peers: this node's number, from 1")
 	flag.StringVar(&options.Address, "address", "", "HOST:PORT at which other nodes reach this one")
@@ -101,7 +104,7 @@ func main() {
 	options.Fatal, options.ReserveBytes = fatal, *reserve<<20
 	options.Peers, options.MaxRequest, options.Memory = members, clients.options.MaxRequest, clients.memory
 	for err = node.ErrLayout; errors.Is(err, node.ErrLayout); {
-		err = run(options, *watch, *profiles, &clients)
+		err = run(options, *watch, *profiles, &clients, reload)
 	}
 	if err != nil {
 		slog.Error("the node ends", "error", err)
@@ -147,9 +150,7 @@ func end(server *redis.Server, n *node.Node) int {
 }
 
 // run serves until a signal or an error ends it.
-func run(options node.Options, watch string, profiles bool, clients *clientFlags) error {
-	reload := make(chan os.Signal, 1)
-	signal.Notify(reload, syscall.SIGHUP)
+func run(options node.Options, watch string, profiles bool, clients *clientFlags, reload <-chan os.Signal) error {
 	n, err := node.Start(options)
 	if err != nil {
 		return err
