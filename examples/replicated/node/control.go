@@ -309,6 +309,9 @@ func (n *Node) addStep(d *Directory, shard, id uint64, members *Members, asked u
 	replica := d.Places[shard].Replicas[id]
 	m := Membership{Shard: shard, Replica: id, Address: d.Nodes[replica.Node].Address, After: members.Change}
 	if _, votes := members.Voters[id]; votes {
+		if !n.canVote(replica.Node, shard, id) {
+			return false, nil
+		}
 		replica.State = Voting
 		slog.Info("replica votes", "shard", shard, "replica", id, "node", replica.Node)
 		return true, nil
@@ -377,11 +380,19 @@ func (n *Node) canSpare(d *Directory, shard, id uint64, members *Members) bool {
 			continue
 		}
 		stay++
-		if replica != nil && n.alive(replica.Node) {
+		if replica != nil && n.canVote(replica.Node, shard, voter) {
 			alive++
 		}
 	}
 	return alive > stay/2
+}
+
+// canVote says whether a replica runs, and knows of its vote. Until it has applied the
+// change that gives it one, it answers no candidate. If it were counted before, and a
+// node were lost then, the others could wait for ever for its vote in order to tell it.
+func (n *Node) canVote(number, shard, id uint64) bool {
+	one, known := n.statusOf(number, shard)
+	return known && one.Replica == id && !one.Observes
 }
 
 func (n *Node) revisionOf(number uint64) uint64 {

@@ -196,3 +196,32 @@ func TestANodeThatStartsWaitsForItsLeaders(t *testing.T) {
 		})
 	}
 }
+
+// A replica that has a vote but has not applied that is not counted, since it answers no
+// candidate.
+func TestAVoteCountsOnceItsReplicaKnowsOfIt(t *testing.T) {
+	said := func(replica uint64, observes bool) heard {
+		return heard{time.Now(), Status{Shards: map[uint64]ShardStatus{1: {Replica: replica, Observes: observes}}}}
+	}
+	n := &Node{number: 9, local: map[uint64]*localReplica{}, heardOf: map[uint64]heard{1: said(1, false), 2: said(2, false), 3: said(3, false)}}
+	d := newDirectory(testPeers(3), 1, 3)
+	d.Nodes[4] = &NodeRecord{Address: "four"}
+	d.Places[1].Replicas[7] = &Replica{Node: 4, State: Adding}
+	members := &Members{Voters: map[uint64]string{1: "", 2: "", 3: "", 7: ""}}
+	for _, last := range []heard{{}, said(7, true), said(6, false), {time.Now().Add(-silentAfter), said(7, false).status}} {
+		n.heardOf[4] = last
+		changed, err := n.addStep(d, 1, 7, members, 1)
+		check.OK(t, err)
+		check.FatalIf(t, changed || d.Places[1].Replicas[7].State != Adding, "it counts, although its node has said %+v", last)
+		// Of 1, 2 and 7, one is down.
+		n.heardOf[2] = heard{}
+		check.FatalIf(t, n.canSpare(d, 1, 3, members), "3 can be spared, although its node has said %+v", last)
+		n.heardOf[2] = said(2, false)
+	}
+	n.heardOf[4] = said(7, false)
+	changed, err := n.addStep(d, 1, 7, members, 1)
+	check.OK(t, err)
+	check.FatalIf(t, !changed || d.Places[1].Replicas[7].State != Voting, "it does not count")
+	n.heardOf[2] = heard{}
+	check.FatalIf(t, !n.canSpare(d, 1, 3, members), "3 cannot be spared")
+}

@@ -114,6 +114,8 @@ type Node struct {
 	layout   sync.Mutex                // Over changing it.
 	lines    Lines                     // Of what fails again and again.
 
+	votes atomic.Pointer[map[uint64]uint64] // Replicas of this node that know of their vote, by their groups.
+
 	inspected   time.Time // When members were last compared; the loop `control` has it.
 	inspections int
 	balancer    balancer

@@ -316,6 +316,9 @@ type ShardStatus struct {
 	Leader  uint64 // The leader's replica, 0 if it is not known.
 	Applied uint64
 	Steady  bool // Whether it leads, or has reached its leader.
+	// Whether it does not know of a vote of its own, so that it gives none. Older programs
+	// do not say.
+	Observes bool
 	// What it stores, and what is written to it in a second. Older programs do not weigh.
 	Weighed     bool
 	Bytes, Rate uint64

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/lni/dragonboat/v3"
 	"github.com/lni/dragonboat/v3/config"
 	pb "github.com/lni/dragonboat/v3/raftpb"
 	sm "github.com/lni/dragonboat/v3/statemachine"
@@ -334,6 +335,7 @@ func (n *Node) status() Status {
 		Revision: n.Directory().Revision, Shards: map[uint64]ShardStatus{},
 		Stopping: n.stopping.Load(), Converts: n.options.Convert, Room: n.room.Load(),
 	}
+	n.noteVotes()
 	n.mutex.RLock()
 	defer n.mutex.RUnlock()
 	for shard, running := range n.local {
@@ -342,8 +344,26 @@ func (n *Node) status() Status {
 	return s
 }
 
+// noteVotes notes which replicas of this node know of their vote. They have applied the
+// change that gave it to them, and know it after a restart, too.
+func (n *Node) noteVotes() {
+	info := n.host.GetNodeHostInfo(dragonboat.NodeHostInfoOption{SkipLogInfo: true})
+	if info == nil {
+		return // It is closed.
+	}
+	votes := map[uint64]uint64{}
+	for _, group := range info.ClusterInfoList {
+		if _, one := group.Nodes[group.NodeID]; one {
+			votes[group.ClusterID] = group.NodeID
+		}
+	}
+	n.votes.Store(&votes)
+}
+
 func (n *Node) statusHere(shard uint64, running *localReplica) ShardStatus {
 	one := ShardStatus{Replica: running.id, Steady: n.steady(shard, running)}
+	votes := n.votes.Load()
+	one.Observes = votes == nil || (*votes)[clusterOf(shard)] != running.id
 	if leader, known, err := n.host.GetLeaderID(clusterOf(shard)); err == nil && known {
 		one.Leader = leader
 	}
