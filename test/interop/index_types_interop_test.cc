@@ -295,6 +295,11 @@ TEST_F(IndexTypesInteropTest, EnginesWritePartitionsInTurn) {
     for (int session = 0; session < 4; ++session) {
       options_ = VarveOptions(&random);
       options_.create_if_missing = true;
+      if (session == 0) {  // Both kinds of partitions are there in each run.
+        options_.index_type = IndexType::kTwoLevelIndexSearch;
+        options_.partition_filters = true;
+        options_.filter_policy = NewBloomFilterPolicy(10);
+      }
       Open();
       ASSERT_NO_FATAL_FAILURE(Check(&random));
       for (int i = 0; i < 2000; ++i) {

@@ -14,7 +14,7 @@
 
 namespace varve::test {
 
-constexpr int kLargeWriteKeys = 3000;
+constexpr int kLargeWriteKeys = 5000;
 constexpr int64_t kLargeWriteEvery = 64;
 
 inline std::string LargeWriteKey(int writer, int i) {
