@@ -586,7 +586,11 @@ void DBImpl::LookAtFull(const WriteQueue::Group& group) {
 bool DBImpl::WriteLarge(const WriteOptions& options, WriteBatch* batch,
                         Status* status) {
   if (LargeBatch::IsTooLarge(batch->ApproximateSize(), batch->Count())) {
-    *status = Status::InvalidArgument("batch has too many updates");
+    // One that lies about its number is found to be damaged.
+    *status = CheckBatch(options, batch, nullptr);
+    if (status->ok()) {
+      *status = Status::InvalidArgument("batch has too many updates");
+    }
     return true;
   }
   const SequenceNumber before = core_.versions->LastSequence();
