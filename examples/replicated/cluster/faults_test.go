@@ -36,12 +36,21 @@ func (h *harm) count(what string) {
 func (h *harm) log(t *testing.T) {
 	h.mutex.Lock()
 	defer h.mutex.Unlock()
-	var lines []string
-	for what, count := range h.counts {
-		lines = append(lines, fmt.Sprintf("%5d  %s", count, what))
+	t.Logf("faults and moves:%s", inLines(h.counts))
+}
+
+// inLines is a line for each count, sorted by what was counted.
+func inLines(counts map[string]int) string {
+	var kinds []string
+	for kind := range counts {
+		kinds = append(kinds, kind)
 	}
-	sort.Slice(lines, func(i, j int) bool { return lines[i][7:] < lines[j][7:] })
-	t.Logf("faults and moves:\n%s", strings.Join(lines, "\n"))
+	sort.Strings(kinds)
+	var lines strings.Builder
+	for _, kind := range kinds {
+		fmt.Fprintf(&lines, "\n%5d  %s", counts[kind], kind)
+	}
+	return lines.String()
 }
 
 // kinds of faults: how often each is drawn, what it needs, and what it does.

@@ -13,7 +13,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"sort"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -103,17 +102,12 @@ func kindOf(err error) string {
 func (l *library) log(t *testing.T) {
 	l.mutex.Lock()
 	defer l.mutex.Unlock()
-	var kinds []string
-	for kind, count := range l.errors {
-		kinds = append(kinds, fmt.Sprintf("\n%5d  %s", count, kind))
-	}
-	sort.Slice(kinds, func(i, j int) bool { return kinds[i][7:] < kinds[j][7:] })
 	commands := ""
 	if l.sent > 0 {
 		commands = fmt.Sprintf(", %d commands sent, %d of them answered with MOVED", l.sent, l.moved)
 	}
 	t.Logf("%s: %d operations answered%s; %v at most without an answer; errors:%s", l.name, l.answered,
-		commands, l.gap.Round(time.Millisecond), strings.Join(kinds, ""))
+		commands, l.gap.Round(time.Millisecond), inLines(l.errors))
 	if l.answered == 0 && len(l.clients) > 0 {
 		t.Errorf("%s: no operation was answered", l.name)
 	}

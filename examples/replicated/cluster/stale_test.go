@@ -43,7 +43,7 @@ func newStaleReads() *staleReads { return &staleReads{begin: time.Now(), counts:
 
 func counterKey(counter int) string { return fmt.Sprintf("counter-%d", counter) }
 
-// write adds to counters, one client for each node that it meets.
+// write adds to counters, through nodes at random.
 func (s *staleReads) write(c *cluster, stop *atomic.Bool) {
 	s.ask(c, stop, *seed-2, nil, func(client *client, random *rand.Rand) error {
 		counter := random.Intn(counters)
@@ -57,7 +57,7 @@ func (s *staleReads) write(c *cluster, stop *atomic.Bool) {
 	})
 }
 
-// read has nodes answer by themselves.
+// read asks nodes at random for what their own replicas have.
 func (s *staleReads) read(c *cluster, stop *atomic.Bool) {
 	s.ask(c, stop, *seed-3, []string{"READONLY"}, func(client *client, random *rand.Rand) error {
 		counter := random.Intn(counters)
@@ -80,7 +80,8 @@ func (s *staleReads) read(c *cluster, stop *atomic.Bool) {
 	})
 }
 
-// ask takes steps with clients of nodes at random.
+// ask connects to a node at random, sends the command `first`, and takes some steps before
+// it goes on to another node.
 func (s *staleReads) ask(c *cluster, stop *atomic.Bool, seed int64, first []string, step func(*client, *rand.Rand) error) {
 	random := rand.New(rand.NewSource(seed))
 	for !stop.Load() {
@@ -139,7 +140,7 @@ func (s *staleReads) judge(counter int, number int64, sent, age time.Duration) {
 func (s *staleReads) expectRight(t *testing.T) {
 	s.mutex.Lock()
 	defer s.mutex.Unlock()
-	t.Logf("stale reads: %v, the oldest %v", s.counts, s.oldest)
+	t.Logf("stale reads, the oldest %v:%s", s.oldest, inLines(s.counts))
 	for _, one := range s.wrong {
 		t.Error("stale read: " + one)
 	}
