@@ -132,6 +132,10 @@ func (c *cluster) prepare() {
 			if p.disk != nil {
 				p.disk.remove()
 			}
+			log, _ := os.ReadFile(p.dir + ".log")
+			if at := bytes.Index(log, []byte("\ngoroutine ")); at >= 0 {
+				c.t.Errorf("node %d has ended in a panic:\n%.2000s", p.id, log[max(0, at-500):])
+			}
 		}
 		if c.t.Failed() && !c.shown {
 			c.showLogs()

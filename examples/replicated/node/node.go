@@ -27,6 +27,7 @@ import (
 	"github.com/lni/dragonboat/v3/raftio"
 
 	"varve.example/replicated/machine"
+	"varve.example/replicated/raftfiles"
 	"varve.example/replicated/redis"
 	"varve.example/replicated/storage"
 )
@@ -57,8 +58,8 @@ type Options struct {
 	Memory          Memory        // By PlanMemory.
 	ReserveBytes    uint64        // Free space of the disk, below which the node ends.
 	BalancePause    time.Duration // Between two replicas that move to emptier nodes; 0: none moves.
-	// If it is not nil: is called when a database has failed, and does not return. What
-	// cannot go on waits in it, while others may call HandOver.
+	// If it is not nil: is called when a database or the log has failed, and does not
+	// return. What cannot go on waits in it, while others may call HandOver.
 	Fatal func(error)
 	// If it is not empty: a file with a number of milliseconds, which is added to
 	// the time of day. For tests of clocks that are wrong.
@@ -290,6 +291,10 @@ func (n *Node) openHost(me *identity) (*dragonboat.NodeHost, error) {
 		DeploymentID: me.deployment(), MaxReceiveQueueSize: n.queueLimit(),
 	}
 	host.Expert.TransportFactory = transportFactory{n}
+	if n.options.Fatal != nil {
+		files := raftfiles.New(n.options.Fatal)
+		host.Expert.FS, host.Expert.LogDBFactory = files, raftfiles.Log(files)
+	}
 	host.Expert.LogDB = config.GetTinyMemLogDBConfig()
 	host.Expert.LogDB.Shards = logParts // Fewer logs, whose writes are synced together.
 	host.Expert.LogDB.KVLRUCacheSize = n.logCache()

@@ -3,7 +3,6 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log"
 	"log/slog"
@@ -93,19 +92,21 @@ func (l *raftLog) Panicf(format string, arguments ...interface{}) {
 }
 
 var (
-	fatalErrors = make(chan error, 1)
-	fatalOnce   sync.Once
+	mustEnd   = make(chan struct{}) // Is closed.
+	fatalOnce sync.Once
 )
 
 // endTime is how long a node that cannot go on may take to hand over what it leads.
 const endTime = 5 * time.Second
 
-// fatal has the node end, for the first reason that there is. It does not return.
+// fatal has the node end, for the first reason that there is, which it logs. It does not
+// return.
 func fatal(err error) {
 	fatalOnce.Do(func() {
 		text, _, _ := strings.Cut(err.Error(), "\n")
+		slog.Error("the node ends", "error", text)
 		time.AfterFunc(endTime, func() { os.Exit(1) })
-		fatalErrors <- errors.New(text)
+		close(mustEnd)
 	})
 	select {}
 }

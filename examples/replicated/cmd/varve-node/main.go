@@ -144,7 +144,7 @@ func parsePeers(text string) (map[uint64]string, error) {
 // end is for a node of which something has failed. It may wait for ever, and is
 // ended by a timer then.
 func end(server *redis.Server, n *node.Node) int {
-	server.Close()
+	go server.Close() // It would wait for those whose answer never comes.
 	n.HandOver()
 	return 1
 }
@@ -188,8 +188,7 @@ func run(options node.Options, watch string, profiles bool, clients *clientFlags
 		case err := <-n.Failed():
 			server.Close()
 			return err
-		case err := <-fatalErrors:
-			slog.Error("the node ends", "error", err)
+		case <-mustEnd:
 			os.Exit(end(server, n))
 		case <-reload:
 			clients.reload()
