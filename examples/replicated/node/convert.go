@@ -309,7 +309,7 @@ type sorter struct {
 // sortOnce looks at all keys of a shard, moves those that belong elsewhere, and returns
 // how many entries it has moved.
 func (n *Node) sortOnce(shard uint64) (int, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), n.options.Timeout)
+	ctx, cancel := context.WithTimeout(n.life, n.options.Timeout)
 	defer cancel()
 	answer, err := n.host.SyncRead(ctx, clusterOf(shard), machine.Moment{})
 	if err != nil {

@@ -129,7 +129,7 @@ func (n *Node) takeShards(request MomentRequest) error {
 	}
 	defer n.tasks.Done()
 	// It ends before whoever asks stops waiting, and drops the moment.
-	ctx, cancel := context.WithTimeout(context.Background(), momentStep*3/4)
+	ctx, cancel := context.WithTimeout(n.life, momentStep*3/4)
 	defer cancel()
 	var group errgroup.Group
 	for _, shard := range request.Shards {

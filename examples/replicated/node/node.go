@@ -5,6 +5,7 @@
 package node
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -95,6 +96,8 @@ type Node struct {
 	meters    []*meter
 	started   time.Time
 	stop      chan struct{}
+	life      context.Context // Ends when stop is closed.
+	endLife   context.CancelFunc
 	failed    chan error
 	loops     sync.WaitGroup
 	stopping  atomic.Bool
@@ -184,6 +187,7 @@ func Start(options Options) (*Node, error) {
 		stop: make(chan struct{}), failed: make(chan error, 1), local: map[uint64]*localReplica{}, heardOf: map[uint64]heard{},
 		removing: map[uint64]*replicaRecord{},
 	}
+	n.life, n.endLife = context.WithCancel(context.Background())
 	n.directory.Store(&Directory{})
 	n.balancer.pause = options.BalancePause
 	if err := n.start(); err != nil {
@@ -386,6 +390,7 @@ func (n *Node) Stop() {
 	}
 	n.Leave()
 	close(n.stop)
+	n.endLife()
 	n.peers.clients.Range(func(_, client any) bool {
 		client.(*peer).conn.Close()
 		return true

@@ -401,7 +401,7 @@ type Members struct {
 
 // Members asks the group of a shard.
 func (s *Service) Members(shard uint64, reply *Members) error {
-	ctx, cancel := context.WithTimeout(context.Background(), s.n.options.Timeout)
+	ctx, cancel := context.WithTimeout(s.n.life, s.n.options.Timeout)
 	defer cancel()
 	found, err := s.n.host.SyncGetClusterMembership(ctx, clusterOf(shard))
 	if err != nil {
@@ -433,7 +433,7 @@ const (
 
 // Change changes the group of a shard.
 func (s *Service) Change(m Membership, _ *struct{}) error {
-	ctx, cancel := context.WithTimeout(context.Background(), s.n.options.Timeout)
+	ctx, cancel := context.WithTimeout(s.n.life, s.n.options.Timeout)
 	defer cancel()
 	cluster := clusterOf(m.Shard)
 	switch m.Kind {

@@ -223,7 +223,7 @@ func (n *Node) finishRemoval(shard uint64) error {
 }
 
 func (n *Node) removeData(r *replicaRecord) error {
-	ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+	ctx, cancel := context.WithTimeout(n.life, 30*time.Second)
 	defer cancel()
 	if err := n.host.SyncRemoveData(ctx, clusterOf(r.Shard), r.Replica); err != nil {
 		return err

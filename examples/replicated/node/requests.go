@@ -127,7 +127,7 @@ func (n *Node) proposeAny(shard uint64, updates []byte) (data []byte, err error)
 	begin := time.Now()
 	// A conversion has few proposals, and one may be larger than what clients may send now.
 	if n.options.Memory.Total > 0 && shard != directoryShard && !n.isConverting() {
-		ctx, cancel := context.WithTimeout(context.Background(), n.options.Timeout)
+		ctx, cancel := context.WithTimeout(n.life, n.options.Timeout)
 		defer cancel()
 		if !n.takeMemory(ctx, int64(len(updates))) {
 			n.meters[shard].proposals.add(time.Since(begin), errNoMemory)
@@ -183,7 +183,7 @@ func (n *Node) proposeHere(shard uint64, updates []byte) ([]byte, error) {
 		return nil, errNotHere
 	}
 	defer n.gates[shard].leave()
-	ctx, cancel := context.WithTimeout(context.Background(), n.options.Timeout)
+	ctx, cancel := context.WithTimeout(n.life, n.options.Timeout)
 	defer cancel()
 	session := n.host.GetNoOPSession(clusterOf(shard))
 	for {
@@ -209,7 +209,7 @@ func (n *Node) readHere(shard uint64, query interface{}) (interface{}, error) {
 		return nil, errNotHere
 	}
 	defer n.gates[shard].leave()
-	ctx, cancel := context.WithTimeout(context.Background(), n.options.Timeout)
+	ctx, cancel := context.WithTimeout(n.life, n.options.Timeout)
 	defer cancel()
 	for {
 		attempt, done := context.WithTimeout(ctx, max(n.options.Timeout/4, 2*n.round()))
@@ -266,7 +266,7 @@ func (n *Node) candidates(shard uint64) []uint64 {
 // forward sends a request to a node that serves the shard. A read is sent to
 // the next one if it fails. An update is only if it certainly was not taken.
 func (n *Node) forward(request Request) (Reply, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), n.options.Timeout)
+	ctx, cancel := context.WithTimeout(n.life, n.options.Timeout)
 	defer cancel()
 	last := fmt.Errorf("%w: no node serves shard %d", errNotTaken, request.Shard)
 	request.Cluster = n.cluster
@@ -504,7 +504,7 @@ func (n *Node) streamHere(shard uint64, to io.Writer) (machine.Contents, error) 
 	defer n.tasks.Done()
 	// It takes long, and does not pass the gate: a move of the leadership does
 	// not wait for it.
-	ctx, cancel := context.WithTimeout(context.Background(), n.options.Timeout)
+	ctx, cancel := context.WithTimeout(n.life, n.options.Timeout)
 	defer cancel()
 	answer, err := n.host.SyncRead(ctx, clusterOf(shard), machine.Stream{To: to, Stop: n.stop})
 	if err != nil {

@@ -89,3 +89,28 @@ func TestFailuresSayWhatWasDone(t *testing.T) {
 		check.ErrorIf(t, err != nil && strings.Contains(err.Error(), "10.0.0.1"), "an address is told: %v", err)
 	}
 }
+
+func TestAStoppingNodeWaitsForNoOthers(t *testing.T) {
+	t.Parallel()
+	nodes := steadyNodes(t, time.Hour) // For as long it would wait.
+	for _, n := range nodes {
+		defer n.Stop()
+	}
+	nodes[0].Stop()
+	nodes[1].Stop()
+	last := nodes[2]
+	await(t, "there is no leader", func() bool { return last.leaderNode(1) == 0 })
+	ended := make(chan error)
+	updates := machine.AppendPut(machine.NewProposal(nil, 1), []byte("key"), []byte("2"), 0)
+	go func() { ended <- check.Err(last.Propose(1, updates)) }()
+	go func() {
+		_, _, err := last.Read(1, machine.Get{Keys: [][]byte{machine.StoredKey([]byte("key"))}}, false)
+		ended <- err
+	}()
+	go func() { ended <- check.Err(last.forward(Request{Shard: 1, Updates: updates})) }()
+	time.Sleep(100 * time.Millisecond) // So that some wait.
+	last.Stop()
+	for range 3 {
+		check.ErrorIf(t, <-ended == nil, "done without a leader")
+	}
+}
