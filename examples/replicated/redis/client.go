@@ -26,6 +26,8 @@ const (
 type client struct {
 	server  *Server
 	conn    net.Conn
+	arrived *arrivals // What conn is, or what its TLS reads from.
+	input   io.Reader // conn, through arrived.
 	parser  *resp.Parser
 	out     *resp.Writer
 	id      int64
@@ -65,8 +67,11 @@ type shown struct {
 
 func newClient(s *Server, conn net.Conn, clustered bool) *client {
 	c := &client{server: s, conn: conn, clustered: clustered, id: s.lastID.Add(1), began: time.Now(), stale: s.options.Stale}
+	c.arrived = newArrivals(conn)
+	c.input = c.arrived
 	if s.options.TLS != nil {
-		c.conn = tls.Server(conn, s.options.TLS)
+		secure := tls.Server(c.arrived, s.options.TLS)
+		c.conn, c.input = secure, secure
 	}
 	c.parser = resp.NewParser(strangerLimits)
 	c.out = resp.NewWriter((*deadlineWriter)(c))
@@ -318,7 +323,7 @@ func (c *client) receive() bool {
 	if c.server.isClosed() { // Or the deadline that says so was replaced.
 		return false
 	}
-	count, err := c.conn.Read(space)
+	count, err := c.input.Read(space)
 	if err != nil && errors.Is(err, os.ErrDeadlineExceeded) && !c.server.isClosed() {
 		c.server.stats.limited.Add(1)
 	}
@@ -330,21 +335,29 @@ func (c *client) receive() bool {
 	return count > 0 || err == nil
 }
 
-// morePause is how long a connection is asked for bytes that have come already.
-const morePause = 100 * time.Microsecond
-
 // receiveMore reads on while the buffer gets full, so that the commands of a
-// pipeline are taken together. Memory for that is taken only if there is some
-// left. An error comes again when the connection is read next.
+// pipeline are taken together. With TLS a read returns one record at most, so that it
+// reads on until nothing has come. Memory for that is taken only if there is some left.
+// An error comes again when the connection is read next.
 func (c *client) receiveMore() {
-	for growth := int64(c.parser.Growth()); growth > 0; growth = int64(c.parser.Growth()) {
-		if !c.server.memory.take(growth) {
+	c.arrived.now = true
+	defer func() { c.arrived.now = false }()
+	_, secure := c.conn.(*tls.Conn)
+	for {
+		var space []byte
+		if growth := int64(c.parser.Growth()); growth > 0 {
+			if !c.server.memory.take(growth) {
+				return
+			}
+			c.held += growth
+			space = c.parser.Grow()
+		} else if space = c.parser.Left(); !secure || len(space) == 0 {
 			return
 		}
-		c.held += growth
-		space := c.parser.Grow()
-		c.conn.SetReadDeadline(time.Now().Add(morePause))
-		count, _ := c.conn.Read(space)
+		count, _ := c.input.Read(space)
+		if count == 0 {
+			return
+		}
 		c.server.stats.received.Add(uint64(count))
 		c.parser.Filled(count)
 	}

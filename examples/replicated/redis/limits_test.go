@@ -6,6 +6,7 @@
 package redis
 
 import (
+	"crypto/tls"
 	"fmt"
 	"net"
 	"os"
@@ -18,6 +19,7 @@ import (
 	"varve.example/replicated/check"
 	"varve.example/replicated/machine"
 	"varve.example/replicated/resp"
+	"varve.example/replicated/testca"
 )
 
 // words sends a command whose words may have any bytes.
@@ -437,18 +439,35 @@ func TestAPipelineIsTakenTogether(t *testing.T) {
 	for i := 0; i < count; i += 7 {
 		fmt.Fprintf(&pipeline, "*2\r\n$4\r\nINCR\r\n$1\r\nn\r\n")
 	}
+	authority := testca.New(t)
+	certFile, keyFile := authority.Issue("node")
+	config, _, err := LoadTLS(certFile, keyFile, "")
+	check.OK(t, err)
 	for _, one := range []struct {
 		memory    int64
 		proposals int
-	}{{DefaultOptions.MaxMemory, 40}, {1, 10000}} {
-		f := serve(t, func(o *Options) { o.MaxMemory = one.memory })
+		piece     int // Bytes that are sent at once, and are a record of TLS.
+		tls       *tls.Config
+	}{{DefaultOptions.MaxMemory, 40, 0, nil}, {1, 10000, 0, nil}, {DefaultOptions.MaxMemory, 40, 0, config},
+		{DefaultOptions.MaxMemory, 40, 100, config}} {
+		f := serve(t, func(o *Options) { o.MaxMemory, o.TLS = one.memory, one.tls })
 		c := f.dial()
+		if one.tls != nil {
+			conn, err := tls.Dial("tcp", f.server.Addr().String(), &tls.Config{RootCAs: authority.Pool()})
+			check.OK(t, err)
+			c = f.wrap(conn)
+		}
 		f.store.pause = make(chan struct{})
 		c.send("SET first x\r\n")
 		for f.server.Stats().Commands == 0 {
 			time.Sleep(time.Millisecond)
 		}
-		c.send(pipeline.String()) // All of it has been sent when the first one is done.
+		rest := pipeline.String() // All of it has been sent when the first one is done.
+		for one.piece > 0 && len(rest) > one.piece {
+			c.send(rest[:one.piece])
+			rest = rest[one.piece:]
+		}
+		c.send(rest)
 		close(f.store.pause)
 		c.next("+OK")
 		for i := 0; i < count; i++ {

@@ -72,7 +72,7 @@ func (p *Parser) Space() []byte {
 	} else if unread == 0 {
 		p.move(p.buffer[:0])
 	}
-	return p.buffer[len(p.buffer):cap(p.buffer)]
+	return p.Left()
 }
 
 func (p *Parser) move(to []byte) {
@@ -83,6 +83,9 @@ func (p *Parser) move(to []byte) {
 
 // PipelineBytes is how large Grow makes the buffer.
 const PipelineBytes = 1 << 20
+
+// Left is a slice for more bytes without a larger buffer, which may be empty.
+func (p *Parser) Left() []byte { return p.buffer[len(p.buffer):cap(p.buffer)] }
 
 // Growth is how many bytes Grow would add to the buffer, which is full: more of
 // a pipeline may have arrived. It is 0 if the buffer has space, or is large
@@ -97,7 +100,7 @@ func (p *Parser) Growth() int {
 // Grow makes the buffer larger and returns a slice for more bytes, as Space does.
 func (p *Parser) Grow() []byte {
 	p.move(make([]byte, 0, cap(p.buffer)+p.Growth()))
-	return p.buffer[len(p.buffer):cap(p.buffer)]
+	return p.Left()
 }
 
 // Filled says how many bytes of Space or Grow were set.
