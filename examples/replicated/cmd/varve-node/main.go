@@ -61,11 +61,15 @@ func main() {
 	level := flag.String("log-level", "info", "debug, info, warn or error")
 	format := flag.String("log-format", "text", "text or json")
 	config := flag.String("config", "", "file with an option and its value on each line; the command line wins")
-	flag.Parse()
+	flag.CommandLine.Init(os.Args[0], flag.ContinueOnError)
+	if err := flag.CommandLine.Parse(os.Args[1:]); errors.Is(err, flag.ErrHelp) {
+		return
+	} else if err != nil { // It has been printed, with all options.
+		os.Exit(exitRefused)
+	}
 	if *config != "" {
 		if err := readConfig(flag.CommandLine, *config); err != nil {
-			fmt.Fprintln(os.Stderr, "varve-node:", err)
-			os.Exit(2)
+			refuse(err)
 		}
 	}
 	if *version {
@@ -74,8 +78,7 @@ func main() {
 	}
 	if *hash {
 		if err := hashPassword(); err != nil {
-			fmt.Fprintln(os.Stderr, "varve-node:", err)
-			os.Exit(2)
+			refuse(err)
 		}
 		return
 	}
@@ -98,8 +101,7 @@ func main() {
 		warnOfPeers(&options)
 	}
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "varve-node:", err)
-		os.Exit(2)
+		refuse(err)
 	}
 	options.Fatal, options.ReserveBytes = fatal, *reserve<<20
 	options.Peers, options.MaxRequest, options.Memory = members, clients.options.MaxRequest, clients.memory
@@ -110,6 +112,16 @@ func main() {
 		slog.Error("the node ends", "error", err)
 		os.Exit(1)
 	}
+}
+
+// exitRefused is the status of a node that refuses its options, EX_CONFIG of sysexits.h.
+// The unit of systemd knows it: to start the node again would change nothing. A crash of a
+// program in Go has the status 2.
+const exitRefused = 78
+
+func refuse(err error) {
+	fmt.Fprintln(os.Stderr, "varve-node:", err)
+	os.Exit(exitRefused)
 }
 
 // versions are of this program's revision, the engine, and Go.
