@@ -39,7 +39,7 @@ func loseDisk(t *testing.T, failing bool) {
 	value := strings.Repeat("v", 20000)
 	written := 0
 	for ; ; written++ {
-		if written == 200 {
+		if written == 4000 { // Now Pebble's logs use files again that they have had.
 			check.OK(t, p.disk.fill(failing))
 		}
 		if _, err := connection.do("SET", fmt.Sprint("key", written), fmt.Sprint(written, value)); err != nil {
@@ -47,7 +47,7 @@ func loseDisk(t *testing.T, failing bool) {
 		}
 	}
 	connection.conn.Close()
-	check.FatalIf(t, written < 200, "only %d keys could be written", written)
+	check.FatalIf(t, written < 4000, "only %d keys could be written", written)
 
 	state, err := p.command.Process.Wait()
 	check.OK(t, err)

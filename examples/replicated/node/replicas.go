@@ -249,7 +249,7 @@ func (n *Node) follow() {
 
 func (n *Node) followAll(d *Directory) {
 	for shard := uint64(0); shard <= n.Shards(); shard++ {
-		if err := n.followShard(d, shard); err != nil {
+		if err := n.followShard(d, shard); err != nil && !n.stopped() {
 			n.lines.Log(fmt.Sprint("follow ", shard), slog.LevelError, "following the directory", "shard", shard, "error", err)
 		}
 	}

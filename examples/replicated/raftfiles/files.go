@@ -25,10 +25,14 @@ type Files struct {
 // New returns the files of the system.
 func New(fatal func(error)) Files { return Files{FS: vfs.Default, Fatal: fatal} }
 
-// check passes on an error of a call that writes, unless the disk is full or fails.
+// losses are errors of a disk, or of a file system that is damaged or gone.
+var losses = []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EROFS,
+	syscall.EUCLEAN, syscall.EBADMSG, syscall.ESTALE}
+
+// check passes on an error of a call that changes a directory, unless the disk is lost.
 func (f Files) check(err error) error {
-	for _, lost := range []error{syscall.ENOSPC, syscall.EDQUOT, syscall.EIO, syscall.EROFS} {
-		if errors.Is(err, lost) {
+	for _, loss := range losses {
+		if errors.Is(err, loss) {
 			f.Fatal(err)
 		}
 	}
@@ -39,14 +43,20 @@ func (f Files) file(opened vfs.File, err error) (vfs.File, error) {
 	if f.check(err) != nil {
 		return nil, err
 	}
-	return &file{File: opened.(*os.File), files: f}, nil
+	return &file{File: opened, of: opened.(*os.File), files: f}, nil
 }
 
 // Create makes a file and empties it.
 func (f Files) Create(name string) (vfs.File, error) { return f.file(f.FS.Create(name)) }
 
 // OpenDir opens a directory, to be synced.
-func (f Files) OpenDir(name string) (vfs.File, error) { return f.file(f.FS.OpenDir(name)) }
+func (f Files) OpenDir(name string) (vfs.File, error) {
+	opened, err := f.FS.OpenDir(name)
+	if f.check(err) != nil {
+		return nil, err
+	}
+	return directory{opened, f}, nil
+}
 
 // OpenForAppend opens a file to write behind its end.
 func (f Files) OpenForAppend(name string) (vfs.File, error) {
@@ -81,40 +91,84 @@ func (f Files) Lock(name string) (io.Closer, error) {
 	return lock, f.check(err)
 }
 
-// file is a file that is written, or a directory. One goroutine writes it.
+type directory struct {
+	vfs.File
+	files Files
+}
+
+func (d directory) Sync() error { return written(d.files, d.File.Sync()) }
+
+// written is for the calls after which nobody knows what the disk has. All their errors
+// are losses, but that a file was closed before.
+func written(f Files, err error) error {
+	if err != nil && !errors.Is(err, os.ErrClosed) {
+		f.Fatal(err)
+	}
+	return err
+}
+
+// file is a file that is written, by one goroutine. It has no method Fd, because Pebble
+// syncs by itself what has one, and panics if that fails.
 type file struct {
-	*os.File
+	vfs.File
+	of        *os.File // The same.
 	files     Files
 	end       int64 // Of what Write has written.
 	allocated int64 // Bytes from the file's beginning that have blocks.
+	begun     bool  // A table's bytes are on their way to the disk.
 }
 
 // ahead is how many bytes behind a log's end have blocks. A sync that has to record new
 // blocks takes longer.
 const ahead = 4 << 20
 
+func (f *file) is(kind string) bool { return strings.HasSuffix(f.of.Name(), kind) }
+
 func (f *file) Write(data []byte) (int, error) {
 	const keepSize = 1 // Of fallocate: the file does not become longer.
-	if end := f.end + int64(len(data)); end > f.allocated && strings.HasSuffix(f.Name(), ".log") {
+	if end := f.end + int64(len(data)); end > f.allocated && f.is(".log") {
 		// Write does it if this fails.
-		syscall.Fallocate(int(f.Fd()), keepSize, f.allocated, end+ahead-f.allocated)
+		syscall.Fallocate(int(f.of.Fd()), keepSize, f.allocated, end+ahead-f.allocated)
 		f.allocated = end + ahead
 	}
 	n, err := f.File.Write(data)
 	f.end += int64(n)
-	return n, f.files.check(err)
+	return n, written(f.files, err)
 }
 
 func (f *file) WriteAt(data []byte, at int64) (int, error) {
 	n, err := f.File.WriteAt(data, at)
-	return n, f.files.check(err)
+	return n, written(f.files, err)
 }
 
-// Sync makes safe what was written and what is needed to read it, such as the length.
+// Sync makes safe what was written and what is needed to read it, such as the length. Of
+// a table it only begins to write: Pebble syncs one after each 512 KiB, and has closed it
+// before anything names it.
 func (f *file) Sync() error {
+	if f.is(".sst") {
+		const write = 2 // Of sync_file_range: it does not wait.
+		syscall.SyncFileRange(int(f.of.Fd()), 0, 0, write)
+		f.begun = true
+		return nil
+	}
+	return f.sync()
+}
+
+func (f *file) sync() error {
 	for {
-		if err := syscall.Fdatasync(int(f.Fd())); err != syscall.EINTR {
-			return f.files.check(os.NewSyscallError("fdatasync "+f.Name(), err))
+		if err := syscall.Fdatasync(int(f.of.Fd())); err != syscall.EINTR {
+			return written(f.files, os.NewSyscallError("fdatasync "+f.of.Name(), err))
 		}
 	}
+}
+
+// Close makes a table safe that was synced.
+func (f *file) Close() error {
+	if f.begun {
+		f.begun = false
+		if err := f.sync(); err != nil {
+			return err
+		}
+	}
+	return f.File.Close()
 }

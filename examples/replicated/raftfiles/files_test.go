@@ -13,6 +13,9 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/lni/dragonboat/v3/config"
+	"github.com/lni/dragonboat/v3/raftio"
+	"github.com/lni/dragonboat/v3/raftpb"
 	"github.com/lni/goutils/vfs"
 
 	"varve.example/replicated/check"
@@ -38,6 +41,34 @@ func TestAWriteWithoutSpaceDoesNotReturn(t *testing.T) {
 		close(waiting)
 		<-wrote
 	}
+}
+
+// dragonboat's log writes, uses files again, and has what was written when it is opened.
+func TestTheLogIsOnTheseFiles(t *testing.T) {
+	files := New(func(err error) { t.Error(err) })
+	dir := t.TempDir()
+	host := config.NodeHostConfig{}
+	host.Expert.LogDB, host.Expert.Engine = config.GetTinyMemLogDBConfig(), config.GetDefaultEngineConfig()
+	host.Expert.LogDB.Shards, host.Expert.FS = 1, files
+	open := func() raftio.ILogDB {
+		log, err := Log(files).Create(host, func(config.LogDBInfo) {}, []string{dir}, []string{dir})
+		check.OK(t, err)
+		return log
+	}
+	log := open()
+	const entries = 1000
+	command := bytes.Repeat([]byte("c"), 50000)
+	for i := uint64(1); i <= entries; i++ {
+		update := raftpb.Update{ClusterID: 1, NodeID: 2, State: raftpb.State{Term: 1, Commit: i},
+			EntriesToSave: []raftpb.Entry{{Index: i, Term: 1, Cmd: command}}}
+		check.OK(t, log.SaveRaftState([]raftpb.Update{update}, 1))
+	}
+	log.Close()
+	log = open()
+	defer log.Close()
+	state, err := log.ReadRaftState(1, 2, 0)
+	check.OK(t, err)
+	check.ErrorIf(t, state.State.Commit != entries || state.EntryCount != entries, "%+v", state)
 }
 
 func TestOtherErrorsAreReturned(t *testing.T) {
@@ -86,6 +117,17 @@ func TestFilesHaveWhatWasWritten(t *testing.T) {
 		want[3] = 'X'
 		check.ErrorIf(t, !bytes.Equal(read, want), "%s has %d bytes that are not as written", name, len(read))
 	}
+	// What has a descriptor, Pebble syncs by itself.
+	log, err := files.Create(filepath.Join(dir, "3.log"))
+	check.OK(t, err)
+	for _, path := range []string{"4.log", "5.sst"} {
+		check.OK(t, log.Close())
+		log, err = files.ReuseForWrite(log.(*file).of.Name(), filepath.Join(dir, path))
+		check.OK(t, err)
+		_, has := log.(interface{ Fd() uintptr })
+		check.ErrorIf(t, has, "%s has a descriptor", path)
+	}
+	check.OK(t, log.Close())
 	opened, err := files.OpenDir(dir)
 	check.OK(t, err)
 	check.OK(t, opened.Sync())

@@ -4,6 +4,7 @@ package raftfiles
 import (
 	_ "unsafe" // For go:linkname.
 
+	_ "github.com/lni/dragonboat/v3" // Has what newLog is.
 	"github.com/lni/dragonboat/v3/config"
 	"github.com/lni/dragonboat/v3/raftio"
 	"github.com/lni/goutils/vfs"
@@ -15,8 +16,8 @@ type Log Files
 // Name is what dragonboat's directories say of their log: the usual one's.
 func (Log) Name() string { return "sharded-pebble" }
 
-// Create opens the log. dragonboat's log refuses all file systems but the system's and
-// those that inject errors, so it gets one of these, which injects none.
+// Create opens the log. dragonboat's log takes no other file systems than the system's,
+// one in memory, and those that inject errors. So it gets one of these, which injects none.
 func (l Log) Create(host config.NodeHostConfig, callback config.LogDBCallback,
 	dirs, walDirs []string) (raftio.ILogDB, error) {
 	return newLog(host, callback, dirs, walDirs, vfs.Wrap(Files(l), noErrors{}))

@@ -104,8 +104,8 @@ const endTime = 5 * time.Second
 func fatal(err error) {
 	fatalOnce.Do(func() {
 		text, _, _ := strings.Cut(err.Error(), "\n")
+		time.AfterFunc(endTime, func() { os.Exit(1) }) // First: the next line may have to wait.
 		slog.Error("the node ends", "error", text)
-		time.AfterFunc(endTime, func() { os.Exit(1) })
 		close(mustEnd)
 	})
 	select {}
