@@ -52,7 +52,7 @@ var adminCommands = map[string]struct {
 	"node.trace": {1, 1, func(n *Node, words []string) ([]string, error) {
 		seconds, err := strconv.ParseFloat(words[0], 64)
 		if err != nil || !(seconds > 0 && seconds <= 600) {
-			return nil, errors.New("the length of a trace is from 0 to 600 seconds")
+			return nil, errors.New("the length of a trace is more than 0 and at most 600 seconds")
 		}
 		path, err := n.Trace(time.Duration(seconds * float64(time.Second)))
 		return []string{path}, err

@@ -44,6 +44,7 @@ type client struct {
 	// How old the last answers of reads may be; below 0 if that is not known.
 	age     time.Duration
 	closing bool
+	refused bool              // The answer since beginAnswer is an error.
 	queued  *transaction      // After MULTI.
 	watched map[string][]byte // Fingerprints of keys.
 	watches int64             // Of the budget, for what is watched.
@@ -141,6 +142,7 @@ func (w *deadlineWriter) Write(bytes []byte) (int, error) {
 // fail answers with an error.
 func (c *client) fail(text string) {
 	c.server.stats.errors.Add(1)
+	c.refused = true
 	c.out.Error(text)
 }
 

@@ -50,7 +50,7 @@ func init() {
 
 // usage counts the calls of a command. The time of commands that are done together
 // is divided among them.
-type usage struct{ calls, rejected, nanos atomic.Uint64 }
+type usage struct{ calls, rejected, failed, nanos atomic.Uint64 }
 
 // count adds a run of commands that has taken a time.
 func (s *Server) count(run []task, took time.Duration) {
@@ -59,9 +59,12 @@ func (s *Server) count(run []task, took time.Duration) {
 		if one == nil {
 			continue // There is no such command.
 		}
-		if run[i].complaint != "" {
+		if run[i].rejected {
 			one.rejected.Add(1)
 			continue
+		}
+		if run[i].failed || run[i].complaint != "" {
+			one.failed.Add(1)
 		}
 		one.calls.Add(1)
 		one.nanos.Add(uint64(took) / uint64(len(run)))
@@ -74,8 +77,8 @@ func (s *Server) commandStats() []string {
 		one := s.usage[commands[name]]
 		calls, rejected, micros := one.calls.Load(), one.rejected.Load(), one.nanos.Load()/1000
 		if calls+rejected > 0 {
-			lines = append(lines, fmt.Sprintf("cmdstat_%s:calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=0",
-				name, calls, micros, float64(micros)/float64(max(calls, 1)), rejected))
+			lines = append(lines, fmt.Sprintf("cmdstat_%s:calls=%d,usec=%d,usec_per_call=%.2f,rejected_calls=%d,failed_calls=%d",
+				name, calls, micros, float64(micros)/float64(max(calls, 1)), rejected, one.failed.Load()))
 		}
 	}
 	return lines
@@ -179,7 +182,7 @@ func (c *client) resetStats(*task) {
 	counts := []*atomic.Uint64{&stats.connections, &stats.rejected, &stats.commands, &stats.errors,
 		&stats.hits, &stats.misses, &stats.expired}
 	for _, one := range c.server.usage {
-		counts = append(counts, &one.calls, &one.rejected, &one.nanos)
+		counts = append(counts, &one.calls, &one.rejected, &one.failed, &one.nanos)
 	}
 	for _, count := range counts {
 		count.Store(0)

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"net"
 	"os"
+	"regexp"
 	"runtime"
 	"strings"
 	"sync"
@@ -100,6 +101,28 @@ func TestExistsOfManyLargeValues(t *testing.T) {
 	c.expect("EXISTS {t}1 {t}2 other {t}1 none old", ":4")
 	c.expect("TOUCH {t}1 {t}2 other other", ":4")
 	f.dial().expect("MGET {t}1 {t}2", "-ERR the answer is larger than 4194304 bytes")
+	// Each is read once, however often it is named.
+	before := f.store.reads
+	c.expect("EXISTS"+strings.Repeat(" {t}1 none {t}2", 1000), ":2000")
+	check.ErrorIf(t, f.store.reads-before > 20, "%d reads", f.store.reads-before)
+	c.expect("SET {t}1 2 EX none", "-ERR value is not an integer or out of range")
+	c.expect("INCR other", "-ERR value is not an integer or out of range")
+	c.send("GET {t}1\r\nGET {t}2\r\n") // They are read one after the other.
+	for range 2 {
+		check.OK(t, check.Err(c.one()))
+	}
+	text := c.ask("INFO commandstats")
+	for _, line := range []string{"cmdstat_set:calls=2,.*failed_calls=1", "cmdstat_incr:calls=1,.*failed_calls=1",
+		"cmdstat_mget:calls=1,.*failed_calls=1", "cmdstat_get:calls=2,.*failed_calls=0"} {
+		check.ErrorIf(t, !regexp.MustCompile(line).MatchString(text), "%s is not in %s", line, text)
+	}
+}
+
+func TestExistsDoesNotReadForEver(t *testing.T) {
+	f := serve(t, func(o *Options) { o.MaxAnswer = 4 << 20 })
+	client := &client{server: f.server}
+	_, err := client.headsOnce(1, [][]byte{[]byte("key")}, time.Now().Add(-time.Second))
+	check.ErrorIf(t, err != errSlowKeys, "%v", err)
 }
 
 func TestWatchesAreCounted(t *testing.T) {

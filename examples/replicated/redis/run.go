@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"slices"
 	"sync"
 	"time"
 
@@ -19,6 +20,8 @@ type task struct {
 	command *command
 	// An error that is known before anything is done.
 	complaint string
+	rejected  bool // The command was not begun: there is none, or not for this client.
+	failed    bool // Its answer is an error.
 	places    []place
 	now       int64 // Milliseconds.
 	looked    bool  // A read in a transaction, whose values are replies.
@@ -210,6 +213,9 @@ func (t *task) kind() kind {
 	return t.command.kind
 }
 
+// forget keeps what is counted of a task that is done.
+func (t *task) forget() { *t = task{command: t.command, rejected: t.rejected, failed: t.failed} }
+
 // prepare finds the command, and what is wrong with the task.
 func (t *task) prepare(c *client) {
 	if t.command != nil || t.complaint != "" {
@@ -217,6 +223,7 @@ func (t *task) prepare(c *client) {
 	}
 	t.command = find(t.args[0])
 	t.complaint = c.complaint(t)
+	t.rejected = t.complaint != ""
 }
 
 func (c *client) complaint(t *task) string {
@@ -264,21 +271,23 @@ func (c *client) single(t *task) {
 	} else {
 		t.command.do(c, t)
 	}
-	c.endAnswer()
+	t.failed = c.endAnswer()
 }
 
-// beginAnswer and endAnswer are for CLIENT REPLY.
+// beginAnswer and endAnswer are for CLIENT REPLY, and to tell errors from other answers.
 func (c *client) beginAnswer() {
+	c.refused = false
 	if c.skip > 0 {
 		c.skip--
 		c.out.Mute(true)
 	}
 }
 
-func (c *client) endAnswer() {
+func (c *client) endAnswer() (refused bool) {
 	if c.skip == 0 {
 		c.out.Mute(c.off)
 	}
+	return c.refused
 }
 
 // planned has each task say what to send.
@@ -303,7 +312,7 @@ func (c *client) finish(run []task) {
 		} else {
 			t.command.finish(c, t)
 		}
-		c.endAnswer()
+		t.failed = c.endAnswer()
 	}
 }
 
@@ -318,7 +327,9 @@ func (c *client) write(run []task) {
 	} else if !c.server.memory.take(held) {
 		half := len(run) / 2
 		c.write(run[:half])
-		clear(run[:half])
+		for i := range run[:half] {
+			run[i].forget()
+		}
 		if !c.closing {
 			c.write(run[half:])
 		}
@@ -409,7 +420,7 @@ func (c *client) read(run []task) {
 		}
 		for i := 0; i < len(run) && !c.closing; i++ {
 			c.read(run[i : i+1])
-			run[i] = task{}
+			run[i].forget()
 		}
 		return
 	case err == storage.ErrTooLarge:
@@ -496,22 +507,56 @@ func (c *client) readHeads(p *plan) error {
 		return errNoMemory
 	}
 	defer c.server.memory.give(maxStored)
+	until := time.Now().Add(c.server.options.RequestTimeout)
 	for _, to := range p.parts {
-		to.values, to.err = c.heads(to.shard, to.keys)
+		to.values, to.err = c.headsOnce(to.shard, to.keys, until)
 	}
 	return nil
 }
 
+// headsOnce reads a key once, however often it is asked for.
+func (c *client) headsOnce(shard uint64, keys [][]byte, until time.Time) ([][]byte, error) {
+	order := make([]int, len(keys))
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortFunc(order, func(a, b int) int { return bytes.Compare(keys[a], keys[b]) })
+	var distinct [][]byte
+	for i, at := range order {
+		if i == 0 || !bytes.Equal(keys[at], keys[order[i-1]]) {
+			distinct = append(distinct, keys[at])
+		}
+	}
+	heads, err := c.heads(shard, distinct, until)
+	if err != nil {
+		return nil, err
+	}
+	values, next := make([][]byte, len(keys)), -1
+	for i, at := range order {
+		if i == 0 || !bytes.Equal(keys[at], keys[order[i-1]]) {
+			next++
+		}
+		values[at] = heads[next]
+	}
+	return values, nil
+}
+
+// errSlowKeys is for keys whose values take too long to read.
+var errSlowKeys = errors.New("the values of these keys are too large together; name fewer keys")
+
 // heads reads so few values at a time that they are not too large together.
-func (c *client) heads(shard uint64, keys [][]byte) ([][]byte, error) {
+func (c *client) heads(shard uint64, keys [][]byte, until time.Time) ([][]byte, error) {
+	if time.Now().After(until) {
+		return nil, errSlowKeys
+	}
 	answer, err := c.ask(shard, machine.Get{Keys: keys, Limit: maxStored}, c.stale)
 	if err == storage.ErrTooLarge && len(keys) > 1 {
 		half := len(keys) / 2
-		first, err := c.heads(shard, keys[:half])
+		first, err := c.heads(shard, keys[:half], until)
 		if err != nil {
 			return nil, err
 		}
-		second, err := c.heads(shard, keys[half:])
+		second, err := c.heads(shard, keys[half:], until)
 		return append(first, second...), err
 	}
 	if err != nil {

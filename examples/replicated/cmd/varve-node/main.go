@@ -92,6 +92,9 @@ func main() {
 		(options.Create && len(members) == 0) || flag.NArg() > 0) {
 		err = fmt.Errorf("needs --address, --dir, and --id with --peers and at first --create, or --join")
 	}
+	if err == nil && (options.Timeout <= 0 || options.RoundMS == 0 || options.MaxStaleness < 0 || options.BalancePause < 0) {
+		err = errors.New("--timeout and --round-ms must be positive, and no time may be negative")
+	}
 	if err == nil {
 		err = clients.finish(options.Client)
 	}
