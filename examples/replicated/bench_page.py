@@ -63,7 +63,7 @@ def write(options, text):
     page.text(
         "The example's node with Varve and with Pebble, three nodes and 8 shards of "
         f"each, beside Redis {options.redis}. **Redis is one process here, without "
-        "replicas.** It syncs its file before it answers (`--appendonly yes "
+        "replicas.** It syncs its file before it answers (`redis-server --appendonly yes "
         "--appendfsync always`) and saves no snapshots. **The three nodes share the "
         "machine and its disk with the client**, so that three logs are synced for a "
         "write where Redis syncs one. To write and sync 4 KiB took "
