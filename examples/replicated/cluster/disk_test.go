@@ -38,16 +38,16 @@ func loseDisk(t *testing.T, failing bool) {
 	check.OK(t, err)
 	value := strings.Repeat("v", 20000)
 	written := 0
-	for ; ; written++ {
-		if written == 4000 { // Now Pebble's logs use files again that they have had.
-			check.OK(t, p.disk.fill(failing))
-		}
-		if _, err := connection.do("SET", fmt.Sprint("key", written), fmt.Sprint(written, value)); err != nil {
-			break
+	for ; written < 4000; written++ { // So that Pebble's logs use files again that they have had.
+		check.OK(t, connection.insist("SET", fmt.Sprint("key", written), fmt.Sprint(written, value)))
+	}
+	check.OK(t, p.disk.fill(failing))
+	for err = nil; err == nil || isRefusal(err); { // Until it ends.
+		if _, err = connection.do("SET", fmt.Sprint("key", written), fmt.Sprint(written, value)); err == nil {
+			written++
 		}
 	}
 	connection.conn.Close()
-	check.FatalIf(t, written < 4000, "only %d keys could be written", written)
 
 	state, err := p.command.Process.Wait()
 	check.OK(t, err)

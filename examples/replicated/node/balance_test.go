@@ -508,12 +508,12 @@ func TestANodeThatJoinsIsGivenReplicas(t *testing.T) {
 		return false
 	})
 	// Of 12 replicas, each node has 3.
+	var d *Directory // Of the node that has joined: others may know more.
 	await(t, "the new node has its share", func() bool {
-		d := nodes[0].Directory()
+		d = joined.Directory()
 		return len(d.holds(joined.number)) >= 3 && d.settled() && d.Move == nil
 	})
 	stop()
-	d := joined.Directory()
 	for shard := uint64(1); shard <= shards; shard++ {
 		on := map[uint64]bool{}
 		for _, replica := range d.Places[shard].Replicas {
