@@ -168,20 +168,30 @@ void EndWithStack(int) {
   _exit(written > 0 ? kHung : 1);
 }
 
-// The name of the function that has an address, by addr2line.
-std::string FunctionAt(void* address) {
-  Dl_info module;
-  if (dladdr(address, &module) == 0) return "?";
-  char command[1000];
-  snprintf(command, sizeof(command), "addr2line -f -p -C -e '%s' %#tx 2>&1",
-           module.dli_fname,
-           static_cast<char*>(address) - static_cast<char*>(module.dli_fbase));
-  FILE* output = popen(command, "r");
+// The names of this program's functions that have these addresses. By one run
+// of addr2line, since each reads all debug information, which takes seconds.
+std::string FunctionsAt(void* const* frames, ssize_t count) {
+  Dl_info program;
+  if (dladdr(reinterpret_cast<void*>(&EndWithStack), &program) == 0) return "?";
+  std::string command =
+      std::string("addr2line -f -p -C -e '") + program.dli_fname + "'";
+  for (ssize_t i = 0; i < count; ++i) {
+    Dl_info module;
+    if (dladdr(frames[i], &module) == 0) continue;
+    if (module.dli_fbase != program.dli_fbase) continue;
+    char text[32];
+    snprintf(
+        text, sizeof(text), " %#tx",
+        static_cast<char*>(frames[i]) - static_cast<char*>(module.dli_fbase));
+    command += text;
+  }
+  FILE* output = popen(command.c_str(), "r");
   if (output == nullptr) return "?";
-  char text[1000] = "";
-  const size_t size = fread(text, 1, sizeof(text) - 1, output);
+  std::string names;
+  char text[1000];
+  while (fgets(text, sizeof(text), output) != nullptr) names += text;
   pclose(output);
-  return std::string(text, size);
+  return names;
 }
 
 // As RunForked, but returns kHung if the child does not end, and where it was.
@@ -201,10 +211,8 @@ int RunForkedWithStack(const std::function<int()>& body, unsigned seconds,
   close(ends[1]);
   const ssize_t size = read(ends[0], frames, sizeof(frames));
   close(ends[0]);
-  stack->clear();
-  for (ssize_t i = 0; i < size / static_cast<ssize_t>(sizeof(void*)); ++i) {
-    *stack += FunctionAt(frames[i]) + "\n";
-  }
+  const ssize_t count = size / static_cast<ssize_t>(sizeof(void*));
+  *stack = count > 0 ? FunctionsAt(frames, count) : "";
   return outcome;
 }
 
