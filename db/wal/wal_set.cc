@@ -273,15 +273,9 @@ Status WalSet::SyncBeforeLocked(uint64_t number) {
   for (const auto& writer : writers) {
     const HistogramTimer timer(stats_, HistogramType::kWalFileSync,
                                db_directory_->env());
-    status = writer->SyncFile();
+    status = writer->Sync();
     RecordTick(stats_, Ticker::kWalFileSynced);
-    if (!status.ok()) {
-      // The leader reads a failure with either mutex.
-      mutex()->Lock();
-      writer->Fail(status);
-      mutex()->Unlock();
-      break;
-    }
+    if (!status.ok()) break;
   }
   sync_mutex_.Unlock();
   mutex()->Lock();

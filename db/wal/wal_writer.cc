@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 #include "db/wal/wal_format.h"
 #include "util/bytes/checksum.h"
@@ -67,8 +68,8 @@ class Writer::Cursor {
 };
 
 Status Writer::AddRecord(std::span<const Slice> parts, bool may_use_reserve) {
-  if (!failure_.ok()) [[unlikely]] {
-    return failure_;
+  if (failed()) [[unlikely]] {
+    return error_.status();
   }
   size_t size = 0;
   for (const Slice& part : parts) size += part.size();
@@ -92,10 +93,7 @@ Status Writer::AddRecord(std::span<const Slice> parts, bool may_use_reserve) {
   } else {
     status = AddFragments(parts, size, flush);
   }
-  if (!status.ok()) [[unlikely]] {
-    failure_ = status;
-  }
-  return status;
+  return Keep(std::move(status));
 }
 
 Status Writer::AddFragments(std::span<const Slice> parts, size_t size,

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "table/block/internal_key.h"
+#include "util/base/first_error.h"
 #include "varve/env.h"
 #include "varve/slice.h"
 #include "varve/status.h"
@@ -33,7 +34,8 @@ struct WriterOptions {
 };
 
 // Appends records to a log.
-// Thread-safety: owned by one thread at a time.
+// Thread-safety: owned by one thread at a time, but for Fail() and failed(),
+// which any thread may call.
 class Writer {
  public:
   // `file` must be empty, but for finished_bytes.
@@ -67,23 +69,13 @@ class Writer {
   }
   // Passes records that manual_flush left in the buffer to the operating
   // system.
-  Status Flush() {
-    if (failure_.ok()) failure_ = file_->Flush();
-    return failure_;
-  }
-  // Waits until all records are on the device.
-  Status Sync() {
-    if (failure_.ok()) failure_ = file_->Sync();
-    return failure_;
-  }
-  // Does Sync, but leaves it to the caller to call Fail: with the lock under
-  // which the leader of the write queue reads failed().
-  Status SyncFile() { return failure_.ok() ? file_->Sync() : failure_; }
+  Status Flush() { return failed() ? error_.status() : Keep(file_->Flush()); }
+  // Waits until all records are on the device. Flushes sync older logs beside
+  // the leader of the write queue: see WalSet::SyncBeforeLocked.
+  Status Sync() { return failed() ? error_.status() : Keep(file_->Sync()); }
   // Marks the log as failed, because written records may be lost. Later calls
   // return the error.
-  void Fail(const Status& status) {
-    if (failure_.ok()) failure_ = status;
-  }
+  void Fail(const Status& status) { error_.Set(status); }
   Status Close() { return file_->Close(); }
 
   // The last update up to this log, which WalSet keeps here, because an append
@@ -91,13 +83,20 @@ class Writer {
   SequenceNumber last_update() const { return last_update_; }
   void SetLastUpdate(SequenceNumber sequence) { last_update_ = sequence; }
 
-  bool failed() const { return !failure_.ok(); }
+  bool failed() const { return error_.failed(); }
   uint64_t number() const { return number_; }
   uint64_t Size() const { return size_; }
   WritableFile* file() { return file_.get(); }
 
  private:
   class Cursor;
+
+  Status Keep(Status status) {
+    if (!status.ok()) [[unlikely]] {
+      Fail(status);
+    }
+    return status;
+  }
 
   [[gnu::noinline]] Status AddFragments(std::span<const Slice> parts,
                                         size_t size, bool flush);
@@ -114,10 +113,10 @@ class Writer {
   size_t block_offset_ = 0;
   uint64_t allocated_bytes_ = 0;
   SequenceNumber last_update_ = 0;
-  Status failure_;
 
   alignas(64) const WriterOptions options_;
   const uint64_t number_;
+  FirstError error_;
   std::vector<Slice> pieces_;  // Of the fragments that are being added.
 };
 

@@ -1,4 +1,5 @@
 // Varve: a key-value storage engine. MIT licence, see LICENSE.
+// Tags: threads
 //
 // Goal: what was written to logs is safe after a sync of them, and after a
 // failure nobody is told that it is. Method: logs in memory, of which the
@@ -194,6 +195,28 @@ TEST_F(WalSetTest, AFailedSyncOfTheDirectoryTakesTheLogsAlong) {
   ASSERT_TRUE(Ok(Switch(8)));
   wals_.ReleaseLocked(8);
   EXPECT_TRUE(Ok(Sync()));
+}
+
+// A flush that keeps logs for the archive asks without leading the queue.
+TEST_F(WalSetTest, AFlushAsksForErrorsWhileTheLeaderWrites) {
+  constexpr int kRounds = 100;
+  Actor leader;
+  const auto is_good = [this] {
+    MutexLock lock(mutex_.lockable());
+    return wals_.AreGoodLocked();
+  };
+  leader.Start([this] {
+    for (int i = 0; i < kRounds; ++i) {
+      EXPECT_TRUE(Ok(Append()));
+      EXPECT_TRUE(Ok(Sync()));
+    }
+  });
+  for (int i = 0; i < kRounds; ++i) EXPECT_TRUE(is_good());
+  leader.Wait();
+  env_.FailAfter(0, FaultInjectionEnv::InjectedError(), kSyncOperation);
+  leader.Start([this] { EXPECT_FALSE(Sync().ok()); });
+  while (is_good()) std::this_thread::yield();
+  leader.Wait();
 }
 
 TEST_F(WalSetTest, NoFileIsLeftOfALogThatCouldNotBegin) {
