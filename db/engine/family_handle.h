@@ -37,7 +37,7 @@ class FamilyHandle final : public ColumnFamilyHandle {
   // the handle is not of the DB of these families, or is dead.
   static ColumnFamily* FamilyOf(const FamilySet& families,
                                 ColumnFamilyHandle* handle) {
-    if (handle == nullptr) return families.live().front();
+    if (handle == nullptr) return families.default_family();
     // Never equal for an object of another class.
     if (handle->db_number_ != families.db_number()) [[unlikely]]
       return nullptr;

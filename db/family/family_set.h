@@ -6,7 +6,8 @@
 // once, and is freed when its last handle, iterator and job have gone.
 //
 // Thread-safety: the list changes with leadership of the write queue and the DB
-// mutex held, so either suffices to read it. The rest requires the mutex.
+// mutex held, so either suffices to read it. default_family and db_number can
+// be called by any thread. The rest requires the mutex.
 
 #include <atomic>
 #include <cstddef>
@@ -25,13 +26,17 @@ namespace varve {
 class FamilySet {
  public:
   explicit FamilySet(ColumnFamily* default_family)
-      : live_{default_family}, ids_{0}, db_number_(NewSlotNumber()) {}
+      : default_family_(default_family),
+        db_number_(NewSlotNumber()),
+        live_{default_family},
+        ids_{0} {}
   FamilySet(const FamilySet&) = delete;
   FamilySet& operator=(const FamilySet&) = delete;
 
   // The live families by increasing id. The first is the default one.
   const std::vector<ColumnFamily*>& live() const { return live_; }
   bool HasOthers() const { return live_.size() > 1; }
+  ColumnFamily* default_family() const { return default_family_; }
   // The number of the DB, which no other one has in this process.
   uint64_t db_number() const { return db_number_; }
   // Returns the live family with that id or name, or null. Without dropped
@@ -61,7 +66,7 @@ class FamilySet {
   // still have a user.
   template <typename Visit>
   void ForEachUsedLocked(Visit visit) const VARVE_REQUIRES(kDbMutex) {
-    visit(live_.front());
+    visit(default_family_);
     for (const auto& family : others_) visit(family.get());
   }
 
@@ -108,9 +113,10 @@ class FamilySet {
   void SetWaitingBits();
   ColumnFamily* Search(uint32_t id) const;
 
-  std::vector<ColumnFamily*> live_;
-  std::vector<uint32_t> ids_;  // Of live_.
+  ColumnFamily* const default_family_;
   const uint64_t db_number_;
+  std::vector<ColumnFamily*> live_;
+  std::vector<uint32_t> ids_;                          // Of live_.
   std::vector<std::unique_ptr<ColumnFamily>> others_;  // Owned, not dead.
   std::vector<ColumnFamily*> waiting_;  // Among others_. See MayWait.
   // The flags of util/threads/striped_count.h. So an iterator of one family

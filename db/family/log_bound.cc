@@ -123,7 +123,7 @@ bool LogBound::CheckLocked(bool frees) {
 
 std::string LogBound::DescribeOldestLocked() const {
   if (wals_->EmptyLocked()) return "none";
-  const ColumnFamily* holder = families_->live().front();
+  const ColumnFamily* holder = families_->default_family();
   for (const ColumnFamily* family : families_->live()) {
     if (!family->memtables().AreAllFlushedLocked() &&
         (holder->memtables().AreAllFlushedLocked() ||

@@ -19,7 +19,7 @@ void CutDeadRangesOf(const FamilySet& families,
   bool done = false;
   // A batch that cannot be read fails when it is inserted.
   if (!reader.Init(writer.batch->Data()).ok()) return;
-  ColumnFamily* family = families.live().front();
+  ColumnFamily* family = families.default_family();
   while (reader.NextOfOurs(&record, &done).ok() && !done) {
     if (record.is_log_data || record.type == ValueType::kRangeDeletion ||
         IsDeletion(record.type)) {
@@ -69,7 +69,7 @@ ColumnFamily* TouchedFamilies::MostPressedLocked() const {
     most = family;
     most_rank = rank;
   }
-  return most != nullptr ? most : families_.live().front();
+  return most != nullptr ? most : families_.default_family();
 }
 
 void MarkUnlogged(const FamilySet& families, const WriteQueue::Group& group) {

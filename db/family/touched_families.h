@@ -46,7 +46,7 @@ class TouchedFamilies {
     }
     if (families.empty() ||
         BatchReader::kHeaderSize + bytes < batch_.ApproximateSize()) {
-      visit(families_.live().front());
+      visit(families_.default_family());
     }
   }
   // Returns them all.

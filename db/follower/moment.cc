@@ -47,7 +47,7 @@ std::unique_ptr<const FamilyMoment> NewMomentLocked(FamilySet* families) {
   if (!families->HasOthers()) return nullptr;
   auto moment = std::make_unique<Moment>(families);
   for (ColumnFamily* const family : families->live()) {
-    if (family != families->live().front()) moment->AddLocked(family);
+    if (family != families->default_family()) moment->AddLocked(family);
   }
   return moment;
 }

@@ -9,6 +9,7 @@
 
 #include "test/testing/db/stress_threads.h"
 #include "test/testing/test_headers.h"
+#include "test/testing/threads/run_threads.h"
 #include "util/base/mutex.h"
 #include "varve/column_family.h"
 
@@ -203,6 +204,38 @@ class DbFamiliesStressTest : public StressTestBase,
   Mutex mutex_;
   Handles handles_;  // Guarded by mutex_ while threads run.
 };
+
+// The list of families grows beside the calls, also of the first family.
+using DefaultFamilyStressTest = DbTestBase;
+TEST_F(DefaultFamilyStressTest, IsFoundWithoutAHandleBesideNewFamilies) {
+  constexpr int kCreators = 2;
+  constexpr int kFamiliesOfEach = 8;
+  for (int round = 0; round < 5; ++round) {
+    OpenAnew();
+    std::atomic<int> created{0};
+    RunThreads(kCreators + 1, [&](int thread) {
+      if (thread == kCreators) {
+        do {
+          std::string text;
+          EXPECT_TRUE(Ok(db_->NewIterator({})->status()));
+          EXPECT_TRUE(db_->GetProperty("varve.stats", &text));
+          EXPECT_FALSE(db_->GetOptions(nullptr).comparator == nullptr);
+          EXPECT_TRUE(Ok(db_->Put({}, nullptr, "k", "v")));
+        } while (created < kCreators * kFamiliesOfEach);
+        return;
+      }
+      for (int i = 0; i < kFamiliesOfEach; ++i) {
+        ColumnFamilyHandle* handle = nullptr;
+        const std::string name =
+            std::to_string(thread) + "-" + std::to_string(i);
+        EXPECT_TRUE(Ok(db_->CreateColumnFamily({}, name, &handle)));
+        delete handle;
+        ++created;
+      }
+    });
+    Close();
+  }
+}
 
 TEST_P(DbFamiliesStressTest, FamiliesComeAndGoBesideWritersAndReaders) {
   Open();
