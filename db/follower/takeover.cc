@@ -75,8 +75,9 @@ void Takeover::SwitchMemTablesLocked(ColumnFamily* family, uint64_t log) {
   } else {
     next = memtables.New(log, core_.families.live().size());
   }
-  for (MemTable* const memtable : filled) {
-    memtable->SetLargestSequence(core_.versions->LastSequence());
+  // The others are immutable already, and readers may be using their bounds.
+  if (!filled.empty() && filled.back() == memtables.current()) {
+    filled.back()->SetLargestSequence(core_.versions->LastSequence());
   }
   // Each is switched as by a leader, which counts them for the flushes.
   filled.push_back(next);

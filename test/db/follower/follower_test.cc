@@ -502,6 +502,43 @@ TEST_F(FollowerTest, PromotedIsAnOrdinaryDatabase) {
   follower_->ReleaseSnapshot(snapshot);
 }
 
+TEST_F(FollowerTest, TransactionsLookForConflictsWhileItIsPromoted) {
+  OpenPrimaryWithFamilies();
+  OpenFollowerWithFamilies();
+  // The default family gets a memtable that is immutable already.
+  PutIn(0, "k", "1");
+  PutIn(1, "k", "1");
+  ASSERT_TRUE(Ok(primary_->Flush(FlushOptions(), handles_[1])));
+  PutIn(1, "k", "2");
+  EndPrimary();
+  CatchUp();
+  std::unique_ptr<TransactionDB> transactions;
+  ASSERT_TRUE(
+      Ok(TransactionDB::WrapDB(std::shared_ptr<DB>(std::move(follower_)),
+                               TransactionDBOptions(), &transactions)));
+  std::atomic<bool> looks{false};
+  std::atomic<bool> is_promoted{false};
+  std::thread other([&] {
+    do {
+      std::unique_ptr<Transaction> transaction(transactions->BeginTransaction(
+          WriteOptions(), TransactionOptions(), nullptr));
+      transaction->SetSnapshot();
+      std::string value;
+      EXPECT_TRUE(transaction->GetForUpdate(ReadOptions(), "absent", &value)
+                      .IsNotFound());
+      EXPECT_TRUE(Ok(transaction->Rollback()));
+      looks = true;
+    } while (!is_promoted);
+  });
+  while (!looks) std::this_thread::yield();
+  EXPECT_TRUE(Ok(transactions->Promote()));
+  is_promoted = true;
+  other.join();
+  EXPECT_TRUE(Ok(transactions->Put(WriteOptions(), "k", "2")));
+  for (ColumnFamilyHandle* const handle : followed_) delete handle;
+  followed_.clear();
+}
+
 TEST_F(FollowerTest, PromotedKeepsEverythingOverReopens) {
   for (const bool flushes : {false, true}) {
     for (const bool writes : {false, true}) {
