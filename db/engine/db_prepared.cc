@@ -230,7 +230,11 @@ Status DBImpl::CommitPrepared(const WriteOptions& options, const Slice& name,
 Status DBImpl::ApplyPrepared(WriteBatch* updates) {
   WriteQueue::Writer writer(WriteOptions(), updates);
   const SequenceNumber first = core_.versions->LastSequence() + 1;
-  WriteBatchInternal::SetSequence(updates, first);
+  {
+    // They may be the section's, which is read with the mutex.
+    MutexLock lock(core_.mutex());
+    WriteBatchInternal::SetSequence(updates, first);
+  }
   CutDeadRanges(core_.families, WriteQueue::Group(&writer));
   LiveMemTables memtables(core_.families);
   Status status;

@@ -19,8 +19,9 @@
 // transaction of that name by a rollback and prepares it anew. Recovery, and
 // RocksDB's, may find the section, its copy, or both.
 //
-// Thread-safety: changed by the leader of the write queue with the DB mutex
-// held, so either of the two suffices to read it.
+// Thread-safety: sections are changed by the leader of the write queue with the
+// DB mutex held, so either of the two suffices to read them. What holds logs
+// for commits requires the mutex.
 
 #include <cstdint>
 #include <functional>

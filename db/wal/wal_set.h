@@ -150,7 +150,9 @@ class WalSet {
     directory_synced_ = true;
   }
 
-  // Returns true if nothing may be added to the newest log.
+  // Returns true if nothing may be added to the newest log. REQUIRES: the
+  // mutex, or leadership after PublicationOrder was idle: a group that inserts
+  // beside the leader calls FailLocked before it ends.
   bool has_failed() const { return has_failed_; }
   void FailLocked() VARVE_REQUIRES(kDbMutex) { has_failed_ = true; }
   // Returns true if all written updates can be made durable.
@@ -180,7 +182,8 @@ class WalSet {
   uint64_t OldestAgeMicrosLocked() const VARVE_REQUIRES(kDbMutex);
   // Returns the bytes of the logs from `number` on, but for the newest.
   uint64_t OlderBytesLocked(uint64_t number = 0) const VARVE_REQUIRES(kDbMutex);
-  // Returns the numbers and sizes of the logs from `number` on.
+  // Returns the numbers and sizes of the logs from `number` on. REQUIRES:
+  // leadership of the queue, as AllSizesLocked.
   std::vector<std::pair<uint64_t, uint64_t>> SizesFromLocked(
       uint64_t number) const VARVE_REQUIRES(kDbMutex);
   // Returns those of all logs that exist, by number: also of obsolete ones
