@@ -24,7 +24,7 @@
 namespace varve::test {
 namespace {
 
-constexpr int kThreads = 4;
+constexpr int kThreads = 8;
 
 // The worker threads' progress, in a file that outlives the worker.
 struct Progress {

@@ -366,7 +366,7 @@ struct CutWriter {
 };
 
 TEST_F(DbFaultTest, PowerCutLeavesAPrefixOfEachThreadWithAllSyncedWrites) {
-  constexpr int kThreads = 4;
+  constexpr int kThreads = 8;
   const uint64_t first_seed = TestSeed();
   const int cuts = EnvironmentInt("VARVE_POWER_CUTS", 60);
   uint64_t kept = 0, lost = 0;
