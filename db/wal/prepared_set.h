@@ -20,8 +20,8 @@
 // RocksDB's, may find the section, its copy, or both.
 //
 // Thread-safety: sections are changed by the leader of the write queue with the
-// DB mutex held, so either of the two suffices to read them. What holds logs
-// for commits requires the mutex.
+// DB mutex held, so either of the two suffices to read them. Logs that are
+// held for commits require the mutex.
 
 #include <cstdint>
 #include <functional>
