@@ -59,6 +59,18 @@ struct Dependent {
   size_t place = 0;  // Among the dependents of the handle.
 };
 
+// The transactions that may be prepared and have an owner: a handle has begun
+// to prepare them, or they have been returned as prepared. Others that are
+// prepared were found by recovery, and belong to nobody.
+//
+// A transaction is destroyed with the mutex held, and leaves the map with it.
+// So one that is in the map exists, also if its owners have just gone.
+struct OwnedTransactions {
+  varve::Mutex mutex;
+  // Guarded by `mutex`.
+  std::map<varve::Transaction*, std::weak_ptr<varve::Transaction>> owners;
+};
+
 }  // namespace varve::capi
 
 // A handle of a database that it owns, or of a catalog's reference. See
@@ -76,9 +88,8 @@ struct varve_t {
   // The database, if it has transactions of this kind.
   varve::TransactionDB* locking = nullptr;
   varve::OptimisticTransactionDB* optimistic = nullptr;
-  // The transactions that were prepared by a handle, or have been returned as
-  // prepared. Guarded by `mutex`.
-  std::map<varve::Transaction*, std::weak_ptr<varve::Transaction>> prepared;
+  const std::shared_ptr<varve::capi::OwnedTransactions> transactions =
+      std::make_shared<varve::capi::OwnedTransactions>();
 };
 
 struct varve_checkpoint_t final : varve::capi::Dependent {

@@ -25,6 +25,7 @@ using varve::capi::CopyBytes;
 using varve::capi::Given;
 using varve::capi::OpenDefault;
 using varve::capi::OpenFamilies;
+using varve::capi::OwnedTransactions;
 using varve::capi::SaveError;
 using varve::capi::Set;
 using varve::capi::Usable;
@@ -87,29 +88,51 @@ varve_transaction_t* NewHandle(varve_t* db, std::shared_ptr<Transaction> rep) {
   return handle;
 }
 
+// Destroys a transaction.
+struct EndTransaction {
+  std::shared_ptr<OwnedTransactions> all;  // Null if it is not in the map.
+
+  void operator()(Transaction* transaction) const {
+    if (all == nullptr) {
+      delete transaction;
+      return;
+    }
+    varve::MutexLock lock(&all->mutex);
+    all->owners.erase(transaction);
+    delete transaction;
+  }
+};
+
+std::shared_ptr<Transaction> Own(Transaction* transaction) {
+  return {transaction, EndTransaction{}};
+}
+
 // Lets varve_transactiondb_get_prepared_transactions find the transaction.
-void NotePrepared(varve_transaction_t* transaction) {
-  varve_t* const db = transaction->handle;
-  varve::MutexLock lock(&db->mutex);
-  std::erase_if(db->prepared,
-                [](const auto& entry) { return entry.second.expired(); });
-  db->prepared[transaction->rep.get()] = transaction->rep;
+// Called before it is prepared: from then on others may ask for it.
+void NoteOwner(const varve_transaction_t& transaction) {
+  auto* const end = std::get_deleter<EndTransaction>(transaction.rep);
+  if (end->all != nullptr) return;
+  end->all = transaction.handle->transactions;
+  varve::MutexLock lock(&end->all->mutex);
+  end->all->owners[transaction.rep.get()] = transaction.rep;
 }
 
 // Returns the prepared transactions, shared with the handles that have them.
 std::vector<std::shared_ptr<Transaction>> AllPrepared(varve_t* db) {
   std::vector<std::shared_ptr<Transaction>> all;
   std::vector<Transaction*> transactions;
-  varve::MutexLock lock(&db->mutex);
+  varve::MutexLock lock(&db->transactions->mutex);
   db->locking->GetAllPreparedTransactions(&transactions);
   for (Transaction* const transaction : transactions) {
-    std::weak_ptr<Transaction>& known = db->prepared[transaction];
-    std::shared_ptr<Transaction> shared = known.lock();
-    if (shared == nullptr) {
-      shared.reset(transaction);
-      known = shared;
+    const auto [entry, is_recovered] =
+        db->transactions->owners.try_emplace(transaction);
+    std::shared_ptr<Transaction> shared = entry->second.lock();
+    if (is_recovered) {
+      shared = {transaction, EndTransaction{db->transactions}};
+      entry->second = shared;
     }
-    all.push_back(std::move(shared));
+    // Null if its last owner has gone, and is about to destroy it.
+    if (shared != nullptr) all.push_back(std::move(shared));
   }
   return all;
 }
@@ -266,9 +289,7 @@ varve_transaction_t* varve_transaction_begin(
   Transaction* const begun = db->locking->BeginTransaction(
       write_options->rep, txn_options->rep,
       old_txn != nullptr ? old_txn->rep.get() : nullptr);
-  return old_txn != nullptr
-             ? old_txn
-             : NewHandle(db, std::shared_ptr<Transaction>(begun));
+  return old_txn != nullptr ? old_txn : NewHandle(db, Own(begun));
 }
 
 varve_transaction_t* varve_optimistictransaction_begin(
@@ -282,9 +303,7 @@ varve_transaction_t* varve_optimistictransaction_begin(
   Transaction* const begun = db->optimistic->BeginTransaction(
       write_options->rep, txn_options->rep,
       old_txn != nullptr ? old_txn->rep.get() : nullptr);
-  return old_txn != nullptr
-             ? old_txn
-             : NewHandle(db, std::shared_ptr<Transaction>(begun));
+  return old_txn != nullptr ? old_txn : NewHandle(db, Own(begun));
 }
 
 void varve_transaction_destroy(varve_transaction_t* transaction) {
@@ -324,8 +343,8 @@ char* varve_transaction_get_name(varve_transaction_t* transaction,
 void varve_transaction_prepare(varve_transaction_t* transaction,
                                char** errptr) {
   if (!CanUse(errptr, transaction)) return;
-  if (SaveError(errptr, transaction->rep->Prepare())) return;
-  NotePrepared(transaction);
+  NoteOwner(*transaction);
+  SaveError(errptr, transaction->rep->Prepare());
 }
 
 varve_transaction_t** varve_transactiondb_get_prepared_transactions(

@@ -225,10 +225,14 @@ void SstFileManagerImpl::Run() {
 }
 
 void SstFileManagerImpl::Finish(Env* env, const std::string& directory) {
-  const std::string prefix = directory + "/";
+  // Directories in it may be other databases'.
+  const auto has = [prefix = directory + "/"](const std::string& path) {
+    return path.starts_with(prefix) &&
+           path.find('/', prefix.size()) == std::string::npos;
+  };
   MutexLock lock(&mutex_);
   const auto is_there = [&](const Trash& trash) {
-    return trash.env == env && trash.path.starts_with(prefix);
+    return trash.env == env && has(trash.path);
   };
   std::vector<Trash> mine;
   std::copy_if(trash_.begin(), trash_.end(), std::back_inserter(mine),
@@ -243,7 +247,7 @@ void SstFileManagerImpl::Finish(Env* env, const std::string& directory) {
   }
   std::vector<std::string> paths;
   for (const auto& [path, bytes] : tables_) {
-    if (path.starts_with(prefix)) paths.push_back(path);
+    if (has(path)) paths.push_back(path);
   }
   for (const std::string& path : paths) ForgetLocked(path);
 }

@@ -8,6 +8,8 @@
 
 #include "test/c/check.h"
 
+#include <pthread.h>
+
 static const char kLockTimeout[] = "Operation timed out: ";
 
 static varve_options_t* options;
@@ -313,6 +315,63 @@ static void TestTwoPhases(void) {
   varve_close(db);
 }
 
+enum { kPrepared = 1000 };
+
+static pthread_mutex_t done_mutex = PTHREAD_MUTEX_INITIALIZER;
+static int is_done;
+
+static void* PrepareMany(void* db) {
+  char* mine = NULL;
+  char name[32];
+  int i;
+  for (i = 0; i < kPrepared; ++i) {
+    varve_transaction_t* const transaction =
+        varve_transaction_begin(db, plain_write, locking, NULL, &mine);
+    snprintf(name, sizeof(name), "transaction%d", i);
+    varve_transaction_set_name(transaction, name, strlen(name), &mine);
+    varve_transaction_put(transaction, "k", 1, "v", 1, &mine);
+    varve_transaction_prepare(transaction, &mine);
+    varve_transaction_commit(transaction, &mine);
+    varve_transaction_destroy(transaction);
+    OK(mine);
+  }
+  pthread_mutex_lock(&done_mutex);
+  is_done = 1;
+  pthread_mutex_unlock(&done_mutex);
+  return NULL;
+}
+
+/*
+ * A transaction has one owner, whoever asks for it while it is being prepared,
+ * committed or destroyed.
+ */
+static void TestTwoPhasesBesideOthersWhoAsk(void) {
+  varve_t* const db = OpenLocking("asked");
+  pthread_t other;
+  int ended = 0;
+  CHECK(pthread_create(&other, NULL, PrepareMany, db) == 0);
+  while (!ended) {
+    size_t count = 7;
+    size_t i;
+    varve_transaction_t** all;
+    pthread_mutex_lock(&done_mutex);
+    ended = is_done;
+    pthread_mutex_unlock(&done_mutex);
+    all = varve_transactiondb_get_prepared_transactions(db, &count);
+    for (i = 0; i < count; ++i) {
+      size_t size = 0;
+      char* const name = varve_transaction_get_name(all[i], &size);
+      CHECK(size > 11 && memcmp(name, "transaction", 11) == 0);
+      varve_free(name);
+      varve_transaction_destroy(all[i]);
+    }
+    varve_free(all);
+    CHECK(!ended || count == 0);
+  }
+  pthread_join(other, NULL);
+  varve_close(db);
+}
+
 static void TestClosedDatabases(void) {
   varve_t* db = OpenLocking("closed");
   varve_transaction_t* const idle = BeginLocking(db);
@@ -365,6 +424,7 @@ int main(void) {
   TEST(TestBatches);
   TEST(TestLocks);
   TEST(TestTwoPhases);
+  TEST(TestTwoPhasesBesideOthersWhoAsk);
   TEST(TestClosedDatabases);
   varve_optimistictransaction_options_destroy(optimistic);
   varve_transaction_options_destroy(locking);

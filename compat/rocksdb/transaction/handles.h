@@ -31,9 +31,12 @@ struct TransactionSupport {
   const rocksdb_t* handle = nullptr;  // Compared only, since it can be gone.
 
   std::mutex mutex;
-  // The transactions that were prepared by a handle or have been returned as
-  // prepared. Guarded by `mutex`.
-  std::map<Transaction*, std::weak_ptr<OwnedTransaction>> prepared;
+  // The transactions that may be prepared and have an owner: a handle has begun
+  // to prepare them, or they have been returned as prepared. Others that are
+  // prepared were found by recovery, and belong to nobody. A transaction is
+  // destroyed with the mutex held, and leaves the map with it. So one that is
+  // in the map exists, also if its owners have just gone. Guarded by `mutex`.
+  std::map<Transaction*, std::weak_ptr<OwnedTransaction>> owners;
 };
 
 // A transaction, which is rolled back when the last of its handles and
@@ -48,6 +51,7 @@ struct OwnedTransaction {
 
   const std::shared_ptr<TransactionSupport> support;
   std::unique_ptr<Transaction> rep;
+  bool is_noted = false;  // It is in the map of `support`.
 };
 
 inline rocksdb_t* ToDb(rocksdb_transactiondb_t* db) {

@@ -19,7 +19,15 @@
 namespace varve::rocksdb_c {
 
 OwnedTransaction::~OwnedTransaction() {
-  LetGo([this] { rep.reset(); });
+  LetGo([this] {
+    if (!is_noted) {
+      rep.reset();
+      return;
+    }
+    const std::scoped_lock lock(support->mutex);
+    support->owners.erase(rep.get());
+    rep.reset();
+  });
 }
 
 namespace {
@@ -54,12 +62,13 @@ rocksdb_transaction_t* BeginAs(const rocksdb_t* db, rocksdb_transaction_t* old,
 }
 
 // Lets rocksdb_transactiondb_get_prepared_transactions find the transaction.
-void NotePrepared(const std::shared_ptr<OwnedTransaction>& transaction) {
+// Called before it is prepared: from then on others may ask for it.
+void NoteOwner(const std::shared_ptr<OwnedTransaction>& transaction) {
+  if (transaction->is_noted) return;
+  transaction->is_noted = true;
   TransactionSupport& support = *transaction->support;
   const std::scoped_lock lock(support.mutex);
-  std::erase_if(support.prepared,
-                [](const auto& entry) { return entry.second.expired(); });
-  support.prepared[transaction->rep.get()] = transaction;
+  support.owners[transaction->rep.get()] = transaction;
 }
 
 // Returns the prepared transactions. Handles share those that have one.
@@ -70,13 +79,15 @@ std::vector<std::shared_ptr<OwnedTransaction>> AllPrepared(
   const std::scoped_lock lock(support->mutex);
   support->pessimistic->GetAllPreparedTransactions(&transactions);
   for (Transaction* const transaction : transactions) {
-    std::weak_ptr<OwnedTransaction>& known = support->prepared[transaction];
-    std::shared_ptr<OwnedTransaction> owned = known.lock();
-    if (owned == nullptr) {
+    const auto [entry, is_recovered] = support->owners.try_emplace(transaction);
+    std::shared_ptr<OwnedTransaction> owned = entry->second.lock();
+    if (is_recovered) {
       owned = std::make_shared<OwnedTransaction>(support, transaction);
-      known = owned;
+      owned->is_noted = true;
+      entry->second = owned;
     }
-    all.push_back(std::move(owned));
+    // Null if its last owner has gone, and is about to destroy it.
+    if (owned != nullptr) all.push_back(std::move(owned));
   }
   return all;
 }
@@ -159,8 +170,8 @@ char* rocksdb_transaction_get_name(rocksdb_transaction_t* txn,
 
 void rocksdb_transaction_prepare(rocksdb_transaction_t* txn, char** errptr) {
   if (!Usable(errptr, Given{txn, "txn"})) return;
-  if (TransactionFailed(errptr, txn->rep->Prepare())) return;
-  varve::rocksdb_c::NotePrepared(txn->owned);
+  varve::rocksdb_c::NoteOwner(txn->owned);
+  TransactionFailed(errptr, txn->rep->Prepare());
 }
 
 rocksdb_transaction_t** rocksdb_transactiondb_get_prepared_transactions(

@@ -62,7 +62,8 @@ class LockOwner {
   // Makes this the owner of another transaction. REQUIRES: it holds no lock.
   void Reset(uint64_t id, uint64_t expiry_ns) {
     VARVE_DCHECK(newest_ == nullptr);
-    id_ = id;
+    // relaxed: a number for reports.
+    id_.store(id, std::memory_order_relaxed);
     expiry_ns_ = expiry_ns;
     next_number_ = 0;
     search_ = 0;  // The next table may count from 0.
@@ -83,7 +84,10 @@ class LockOwner {
            state == State::kCommitting;
   }
 
-  uint64_t id() const { return id_; }
+  uint64_t id() const {
+    // relaxed: as above.
+    return id_.load(std::memory_order_relaxed);
+  }
   uint64_t expiry_ns() const { return expiry_ns_; }
   bool HasExpired(uint64_t now_ns) const {
     return expiry_ns_ != 0 && now_ns >= expiry_ns_;
@@ -136,7 +140,7 @@ class LockOwner {
     --lock_count_;
   }
 
-  uint64_t id_;
+  std::atomic<uint64_t> id_;  // Also read by Transaction::GetID.
   uint64_t expiry_ns_;
   // Owned by the owner's thread.
   LockHold* newest_ = nullptr;

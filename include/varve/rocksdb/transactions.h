@@ -133,8 +133,12 @@ class TransactionDB : public DB {
     (*wrapped)->db_ = std::move(rep);
     return status;
   }
-  // Listeners of the DB below are called until it is closed.
-  ~TransactionDB() override { db_.reset(); }
+  // Listeners are called until the DB is closed, and may use this one until
+  // then.
+  ~TransactionDB() override {
+    if (db_ != nullptr) db_->Close().IgnoreError();
+    db_.reset();
+  }
 
   // The DB without transactions, whose writes take no locks. It is valid as
   // long as this one.

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <array>
+#include <atomic>
 #include <filesystem>
 #include <functional>
 #include <string>
@@ -523,6 +524,33 @@ TEST_F(RocksDbLockingTest, PreparesTransactions) {
   EXPECT_EQ(Rollback(two), "OK");
   EXPECT_EQ(Prepared().size(), 0u);
   EXPECT_EQ(GetDb("b"), "null");
+}
+
+// A transaction has one owner, whoever asks for it while it is being prepared,
+// committed or destroyed.
+TEST_F(RocksDbLockingTest, PreparesBesideOthersWhoAskForThem) {
+  constexpr int kTransactions = 1000;
+  std::atomic<bool> is_done{false};
+  std::thread other([&] {
+    for (int i = 0; i < kTransactions; ++i) {
+      const std::string name = "transaction" + std::to_string(i);
+      const TransactionPtr txn = Begin();
+      char* error = nullptr;
+      rocksdb_transaction_set_name(txn.get(), name.data(), name.size(), &error);
+      rocksdb_transaction_put(txn.get(), "k", 1, "v", 1, &error);
+      rocksdb_transaction_prepare(txn.get(), &error);
+      rocksdb_transaction_commit(txn.get(), &error);
+      EXPECT_EQ(error, nullptr) << error;
+    }
+    is_done = true;
+  });
+  while (!is_done) {
+    for (const TransactionPtr& txn : Prepared()) {
+      EXPECT_THAT(Name(txn), StartsWith("transaction"));
+    }
+  }
+  other.join();
+  EXPECT_EQ(Prepared().size(), 0u);
 }
 
 TEST_F(RocksDbLockingTest, RecoversPreparedTransactions) {

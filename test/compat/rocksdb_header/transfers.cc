@@ -16,6 +16,7 @@
 #include "varve/rocksdb.h"
 #else
 #include <rocksdb/db.h>
+#include <rocksdb/listener.h>
 #include <rocksdb/options.h>
 #include <rocksdb/utilities/optimistic_transaction_db.h>
 #include <rocksdb/utilities/transaction.h>
@@ -194,11 +195,54 @@ void RunWrapped(const std::string& path) {
   for (rocksdb::ColumnFamilyHandle* const handle : handles) delete handle;
 }
 
+// Reads the database that is being closed.
+class ReadingListener : public rocksdb::EventListener {
+ public:
+  void OnFlushBegin(rocksdb::DB* db,
+                    const rocksdb::FlushJobInfo& /*info*/) override {
+    std::string value;
+    Show("read at close", db->Get(rocksdb::ReadOptions(), "a", &value));
+    std::printf("a=%s\n", value.c_str());
+  }
+};
+
+// The flush of updates that are in no log is a part of the end of a DB.
+template <typename Class, typename Opener>
+void RunToItsEnd(const std::string& path, const Opener& open) {
+  rocksdb::Options options;
+  options.create_if_missing = true;
+  options.listeners.push_back(std::make_shared<ReadingListener>());
+  Class* opened = nullptr;
+  Require(open(options, path, &opened));
+  const std::unique_ptr<Class> db(opened);
+  rocksdb::WriteOptions unlogged;
+  unlogged.disableWAL = true;
+  Require(db->Put(unlogged, "a", "unlogged"));
+}
+
 }  // namespace
 
 int main(int /*argc*/, char** argv) {
   RunOptimistic(std::string(argv[1]) + ".optimistic");
   RunLocking(std::string(argv[1]) + ".locking");
   RunWrapped(std::string(argv[1]) + ".locking");
+  using rocksdb::OptimisticTransactionDB;
+  using rocksdb::TransactionDB;
+  RunToItsEnd<TransactionDB>(
+      std::string(argv[1]) + ".locking_end",
+      [](const auto& options, const auto& path, TransactionDB** db) {
+        return TransactionDB::Open(options, rocksdb::TransactionDBOptions(),
+                                   path, db);
+      });
+  RunToItsEnd<OptimisticTransactionDB>(
+      std::string(argv[1]) + ".optimistic_end",
+      [](const auto& options, const auto& path, OptimisticTransactionDB** db) {
+        return OptimisticTransactionDB::Open(options, path, db);
+      });
+  RunToItsEnd<rocksdb::DB>(
+      std::string(argv[1]) + ".end",
+      [](const auto& options, const auto& path, rocksdb::DB** db) {
+        return rocksdb::DB::Open(options, path, db);
+      });
   return 0;
 }

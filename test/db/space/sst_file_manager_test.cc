@@ -193,7 +193,11 @@ TEST_F(SstFileManagerTest, DirectoriesFinishByThemselves) {
   ASSERT_TRUE(Ok(env_->CreateDirIfMissing("/db2")));
   Make(1, 100);
   manager_->Add("/db2/000001.sst", 10);
+  // Of a database in the directory of the first one.
+  manager_->Add("/db/inner/000001.sst", 5);
   manager_->Finish(env_.get(), "/db");
+  EXPECT_EQ(manager_->GetTotalSize(), 15u);
+  manager_->Finish(env_.get(), "/db/inner");
   EXPECT_EQ(manager_->GetTotalSize(), 10u);
 }
 
