@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <cstring>
 #include <ctime>
+#include <new>
 #include <utility>
 
 #include "env/descriptor_supply.h"
@@ -16,6 +17,7 @@
 #include "util/base/mutex.h"
 #include "util/base/process_wide.h"
 #include "util/base/thread_annotations.h"
+#include "util/threads/fork_watch.h"
 #include "util/threads/thread_scratch.h"
 
 namespace varve {
@@ -43,9 +45,16 @@ std::atomic<RingSubmit> test_submit{nullptr};
 
 // ThreadSanitizer does not see liburing's system calls. To it, a new ring in
 // memory of another thread's old ring is a race. The mutex orders them.
+struct SetupLock final : private ForkWatch {
+  void InForkedChild() override { MakeFree(&mu); }
+
+  Mutex mu;
+  Registration fork_watch{this};  // Last: see ForkWatch.
+};
+
 Mutex& SetupMutex() {
-  static constinit ProcessWide<Mutex> mu;
-  return mu.Get();
+  static constinit ProcessWide<SetupLock> lock;
+  return lock.Get().mu;
 }
 
 // The number of rings. Threads keep their rings' descriptors, so their number
@@ -109,7 +118,7 @@ unsigned WaitCount(unsigned queued, bool more, bool work) {
 }
 
 // The process-wide knowledge of rings.
-class Policy {
+class Policy final : private ForkWatch {
  public:
   static Policy& Get() {
     // Never destroyed: threads may still read during process exit.
@@ -192,6 +201,12 @@ class Policy {
     state_.store(State::kUsable, std::memory_order_release);
   }
 
+  void InForkedChild() override {
+    if (MakeFree(&mu_)) return;
+    // A thread of the parent may have been storing it.
+    new (&refusal_) std::string;
+  }
+
   // Returns the error of entering a ring, or an empty string.
   static std::string Enter(io_uring* ring) {
     io_uring_probe* const probe = io_uring_get_probe_ring(ring);
@@ -213,6 +228,7 @@ class Policy {
   Mutex mu_;
   uint32_t calls_to_skip_ VARVE_GUARDED_BY(mu_) = 0;
   std::string refusal_ VARVE_GUARDED_BY(mu_);
+  const Registration fork_watch_{this};  // Last: see ForkWatch.
 };
 
 // A thread's ring. It is on a page that the kernel clears in a child created by

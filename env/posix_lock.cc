@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <map>
+#include <new>
 #include <set>
 #include <utility>
 
@@ -15,6 +16,7 @@
 #include "util/base/mutex.h"
 #include "util/base/process_wide.h"
 #include "util/base/thread_annotations.h"
+#include "util/threads/fork_watch.h"
 
 namespace varve {
 
@@ -71,13 +73,23 @@ class PosixFileLock final : public FileLock {
   const int descriptor;
 };
 
-struct LockTable {
+struct LockTable final : private ForkWatch {
+  // A thread of the parent may have been opening a database.
+  void InForkedChild() override {
+    if (MakeFree(&mu)) return;
+    // It may have been changing them. A child has none of its parent's record
+    // locks.
+    new (&held) std::set<FileIdentity>;
+    new (&deferred) std::map<FileIdentity, int>;
+  }
+
   Mutex mu;
   // Files with record locks.
   std::set<FileIdentity> held VARVE_GUARDED_BY(mu);
   // Descriptors of files on which other code of this process has a record lock,
   // which it would lose if they were closed. Each is used by the next attempt.
   std::map<FileIdentity, int> deferred VARVE_GUARDED_BY(mu);
+  Registration fork_watch{this};  // Last: see ForkWatch.
 };
 
 // Never destroyed: locks may be released while the process exits.

@@ -169,9 +169,14 @@ Status TableParts::Make(size_t i, ReadaheadBuffer* filter,
   core->options.info_log = options.info_log;
   core->options.env = options.env;
   core->options.file_size = options.file_size;
-  // A value in the file's mapping may outlive the table.
-  core->file = whole_.file;
-  // Without ownership: who reads a part keeps the table.
+  // Without ownership, both: who reads a part keeps the table. A retired part
+  // may outlive the database, and so the FilePool, which must outlive its
+  // files. But a value in the file's mapping, whose file is not of a pool, may
+  // outlive the table.
+  core->file = whole_.file->Mapping().data() != nullptr
+                   ? whole_.file
+                   : std::shared_ptr<RandomAccessFile>(std::shared_ptr<void>(),
+                                                       whole_.file.get());
   core->loader = {std::shared_ptr<void>(), whole_.loader.get()};
   core->global_sequence = whole_.global_sequence;
   Status s;

@@ -8,6 +8,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <list>
+#include <new>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -15,6 +16,7 @@
 #include "util/base/mutex.h"
 #include "util/base/process_wide.h"
 #include "util/base/thread_annotations.h"
+#include "util/threads/fork_watch.h"
 
 namespace varve {
 
@@ -87,7 +89,7 @@ constexpr size_t kBatchesPerCall = 2;
 // Whether the calling thread is running deleters (B7).
 constinit thread_local bool is_freeing = false;
 
-class Limbo {
+class Limbo final : private ForkWatch {
  public:
   void Retire(const Retired& retired) VARVE_EXCLUDES(mu_);
   // Closes the open batch, and frees at most `max_batches` batches.
@@ -107,6 +109,7 @@ class Limbo {
   // Returns null if there is none.
   Batch* TakeReady(uint64_t last_number) VARVE_EXCLUDES(mu_);
   void Finish(Batch* batch) VARVE_EXCLUDES(mu_);
+  void InForkedChild() override;
 
   Mutex mu_;
   std::vector<Retired> open_ VARVE_GUARDED_BY(mu_);
@@ -114,7 +117,16 @@ class Limbo {
   std::list<Batch> batches_ VARVE_GUARDED_BY(mu_);
   uint64_t last_number_ VARVE_GUARDED_BY(mu_) = 0;
   size_t count_ VARVE_GUARDED_BY(mu_) = 0;
+  const Registration fork_watch_{this};  // Last: see ForkWatch.
 };
+
+void Limbo::InForkedChild() {
+  if (MakeFree(&mu_)) return;
+  // A thread of the parent was changing the lists. Their objects are lost.
+  new (&open_) std::vector<Retired>;
+  new (&batches_) std::list<Batch>;
+  count_ = 0;
+}
 
 void Limbo::Retire(const Retired& retired) {
   Batch* batch = nullptr;

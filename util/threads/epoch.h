@@ -41,7 +41,7 @@
 //   later one synchronizes with the earlier one.
 // Invariants
 //   I1 an object is freed only after every section that could have found it.
-//   I2 only the thread itself changes its sequence, by one.
+//   I2 only the thread itself changes its sequence, by one. (But B8.)
 // Why each order is needed
 //   T1's store must not move below the loads that follow it, nor T3's stores
 //   below T3's loads of sequences (store buffering). T3 enforces both. Its
@@ -71,6 +71,10 @@
 //   B7 a deleter retires further objects, whose deleters run inside it, and so
 //      on until the stack overflows: T4 inside a deleter frees nothing, and the
 //      outermost T5 continues.
+//   B8 a thread is inside a section when another one forks, and in the child
+//      blocks all batches forever: the child leaves the sections of threads
+//      that it does not have, as in B6. A batch that one of them was arming or
+//      running is never freed there.
 // Freshness and progress
 //   A section may see an object that was unlinked just before it began. Only
 //   TEST_DrainRetired() waits for readers. A reader that stays inside a section

@@ -6,11 +6,13 @@
 
 #include <algorithm>
 #include <cstring>
+#include <new>
 #include <vector>
 
 #include "util/base/mutex.h"
 #include "util/base/process_wide.h"
 #include "util/base/thread_annotations.h"
+#include "util/threads/fork_watch.h"
 #include "util/threads/memory_account_list.h"
 #include "util/threads/thread_exit.h"
 
@@ -26,13 +28,23 @@ namespace {
 // The number of accounts that a new thread examines for one to take over.
 constexpr size_t kMaxTakeSteps = 64;
 
-struct Accounts {
+struct Accounts final : private ForkWatch {
+  void InForkedChild() override {
+    if (MakeFree(&mutex)) return;
+    // A thread of the parent may have been changing it. The child does not
+    // report the accounts that the parent had.
+    new (&all) std::vector<MemoryAccount*>;
+    hand = 0;
+    ended_count = 0;
+  }
+
   // Taken last: a thread that allocates may hold any other mutex.
   Mutex mutex;
   std::vector<MemoryAccount*> all VARVE_GUARDED_BY(mutex);
   size_t hand VARVE_GUARDED_BY(mutex) = 0;  // Where the next look begins.
   size_t ended_count VARVE_GUARDED_BY(mutex) = 0;
   uint64_t past[kMemoryKinds] VARVE_GUARDED_BY(mutex) = {};
+  Registration fork_watch{this};  // Last: see ForkWatch.
 };
 
 // Never destroyed: memory may be freed after everything else.

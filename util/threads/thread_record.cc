@@ -60,8 +60,21 @@ ThreadRecord* TakeRecord() {
 namespace {
 
 struct RegistryMutex final : private ForkWatch {
-  // A thread of the parent may have held it at the moment of the fork.
-  void InForkedChild() override { MakeFree(&mu); }
+  void InForkedChild() override {
+    // A thread of the parent may have held it at the moment of the fork.
+    MakeFree(&mu);
+    // B8: others may have been inside sections.
+    ForEachThreadRecord([](ThreadRecord* record) {
+      if (record == current_thread_record) return;
+      // relaxed, both: the child has one thread.
+      const uint64_t sequence =
+          record->sequence.load(std::memory_order_relaxed);
+      if (sequence % 2 == 0) return;
+      // relaxed: as above.
+      record->sequence.store(sequence + 1, std::memory_order_relaxed);
+      record->depth = 0;
+    });
+  }
 
   Mutex mu;
   Registration fork_watch{this};  // Last: see ForkWatch.

@@ -287,6 +287,40 @@ TEST_F(DbForkTest, ChildrenOfABusyParentEnd) {
   EXPECT_TRUE(Ok(db_->VerifyChecksum()));
 }
 
+// A child waits for nobody who was opening another database.
+TEST_F(DbForkTest, ChildrenOpenDatabasesWhileTheParentDoes) {
+  std::atomic<bool> stop{false};
+  std::atomic<int> opens{0};
+  std::thread other([&] {
+    for (; !stop; ++opens) {
+      std::unique_ptr<DB> db;
+      EXPECT_TRUE(Ok(DB::Open(options_, path_, &db)));
+      EXPECT_TRUE(Ok(db->Put({}, "k", "v")));
+    }
+  });
+  while (opens == 0) std::this_thread::yield();
+  int failed = 0;
+  for (int i = 0; i < 40 && failed == 0; ++i) {
+    std::string stack;
+    failed = RunForkedWithStack(
+        [&] {
+          std::unique_ptr<DB> own;
+          const std::string path = dir_.Sub("own" + std::to_string(i));
+          if (!DB::Open(options_, path, &own).ok()) return 1;
+          if (!own->Put({}, "k", "v").ok()) return 2;
+          return own->Close().ok() ? 0 : 3;
+        },
+        60, &stack);
+    if (failed == kHung && IsInSanitizer(stack)) {
+      printf("child %d met a lock of the sanitizer:\n%s", i, stack.c_str());
+      failed = 0;
+    }
+    EXPECT_EQ(failed, 0) << "child " << i << "\n" << stack;
+  }
+  stop = true;
+  other.join();
+}
+
 #endif
 
 TEST_F(DbForkTest, IteratorsSnapshotsAndCatalogsEndInAChild) {

@@ -14,6 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "test/testing/forked.h"
 #include "test/testing/seed.h"
 #include "test/testing/test_headers.h"
 #include "test/testing/threads/actor.h"
@@ -293,6 +294,39 @@ TEST_F(EpochTest, ThreadThatEndsInsideBlocksNothingB6) {
   RetireNew(kBatch);
   EXPECT_EQ(TEST_RetiredCount(), kBatch);
   reader.End();
+  RetireNew(kBatch);
+  EXPECT_EQ(TEST_RetiredCount(), 0u);
+}
+
+TEST_F(EpochTest, ReadersOfAParentBlockNothingInAChildB8) {
+  Actor reader;
+  reader.Do([] {
+    EnterHere();
+    EnterHere();
+  });
+  RetireNew(kBatch);
+  ASSERT_EQ(TEST_RetiredCount(), kBatch);
+  const auto child = [] {
+    RetireNew(kBatch);
+    return TEST_RetiredCount() == 0 ? 0 : 1;
+  };
+  EXPECT_EQ(test::RunForked(child), 0);
+  // The section of the thread that forks goes on.
+  const auto inside = [] {
+    RetireNew(kBatch);
+    const bool kept = TEST_RetiredCount() != 0;
+    ExitHere();
+    RetireNew(kBatch);
+    return kept && TEST_RetiredCount() == 0 ? 0 : 1;
+  };
+  EnterHere();
+  EXPECT_EQ(test::RunForked(inside), 0);
+  ExitHere();
+  EXPECT_EQ(TEST_RetiredCount(), kBatch);
+  reader.Do([] {
+    ExitHere();
+    ExitHere();
+  });
   RetireNew(kBatch);
   EXPECT_EQ(TEST_RetiredCount(), 0u);
 }
