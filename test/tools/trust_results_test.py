@@ -132,6 +132,10 @@ class TrustResultsTest(unittest.TestCase):
                     log_of("")):
             with self.assertRaises(LookupError):
                 self.module.row_of(self.runs["crash_test"], log)
+        # A program that has no such test succeeds.
+        nothing = log_of("[  PASSED  ] 0 tests.\n")
+        with self.assertRaises(LookupError):
+            self.module.row_of(self.runs["kill_test"], nothing)
 
     def test_rows_of_other_runs_stay(self):
         head = "\n".join(self.module.HEAD)
